@@ -3,8 +3,9 @@
 import pytest
 
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop, Mbarrier, producer_consumer
-from warpsim.kernels.handovers import copies_under_way
+from warpsim.kernels.handovers import copies_under_way, passes, runs_to_its_end, with_another_stage
 from warpsim.kernels.outstanding import MOST_OUTSTANDING, outstanding
+from warpsim.kernels.whatif import interleaved, without
 
 AWAIT_EMPTY, COPY = Instruction("smem", awaits="empty"), Instruction("async_copy", arrives="full")
 AWAIT_FULL, HAND_BACK = Instruction("smem", awaits="full"), Instruction("smem", arrives="empty")
@@ -52,3 +53,33 @@ def test_work_in_long_loops_is_passed_over():
     consumer = (Loop(body=(AWAIT_FULL, work, HAND_BACK), trips=40),)
     ((copy, others),) = copies_under_way(ring((AWAIT_EMPTY, COPY), consumer, ahead=2), MOST_OUTSTANDING).items()
     assert others == {copy: 1}
+
+
+def test_another_stage_is_one_more_buffer_of_the_warp_that_copies():
+    deeper = with_another_stage(producer_consumer(3))
+    assert {one.name: one.ahead for one in deeper.mbarriers} == {"full": 0, "empty": 4}
+    assert with_another_stage(producer_consumer(32)) is None
+    assert with_another_stage(Kernel(name="none", body=(Instruction("async_copy"),))) is None
+
+
+@pytest.mark.parametrize("stages", [1, 4])
+def test_changed_programs_hand_over_as_many_buffers(stages):
+    """Neither more work for each tile, nor less, changes how often warps pass mbarriers, so that no block is stuck."""
+    kernel = producer_consumer(stages, tiles=5)
+    for changed in (interleaved(kernel, 2), without(kernel, "smem", "branch"), without(kernel, "alu")):
+        assert [passes(changed.body, warp) for warp in (0, 1)] == [passes(kernel.body, warp) for warp in (0, 1)]
+        assert runs_to_its_end(changed)
+
+
+def test_warps_that_would_wait_forever():
+    assert runs_to_its_end(producer_consumer(2, tiles=5))
+    consumer = (Loop(body=(AWAIT_FULL,), trips=40),)
+    assert not runs_to_its_end(ring((AWAIT_EMPTY, COPY), (*consumer, HAND_BACK), ahead=3))
+
+
+def test_mbarriers_under_conditions_of_chance_are_not_counted():
+    one = Instruction("smem", arrives="full")
+    assert passes((Conditional(probability=0.5, then=(one,)),), 0) is None
+    assert passes((Conditional(probability=1.0, then=(one,)),), 0) == {("arrives", "full"): 1}
+    assert passes((Loop(body=(one,), trips=(1, 2)),), 0) is None
+    assert passes((Conditional(warps=(0,), then=(one, Instruction("exit"))), one), 0) == {("arrives", "full"): 1}

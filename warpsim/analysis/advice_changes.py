@@ -15,6 +15,7 @@ from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
 from warpsim.kernels import Conditional, Instruction
 from warpsim.kernels.costs import data_stage
+from warpsim.kernels.handovers import with_another_stage
 from warpsim.kernels.traversal import walk
 from warpsim.kernels.whatif import converged, interleaved, without, without_conflicts
 from warpsim.models import volkov
@@ -59,6 +60,7 @@ def changes(point: Point, needed: Launch | None) -> list[Change]:
       without all of them;
     - no shared memory and no jumps, as work that is not essential;
     - twice the resource that the throughput bound of Volkov 2016 names, except memory with the memory model "measured";
+    - another buffer for warps that copy for others, in as much shared memory;
     - the needed launch, or the largest that fits.
 
     Args:
@@ -83,6 +85,8 @@ def changes(point: Point, needed: Launch | None) -> list[Change]:
             Change("no shared memory, no jumps", replace(point, kernel=without(kernel, "smem", "branch")), benefit="b_fp")
         )
     found += _doubled(point)
+    if (deeper := with_another_stage(kernel)) is not None:
+        found.append(Change("another stage", replace(point, kernel=deeper)))
     found += _more_warps(point, needed)
     return found
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from warpsim.kernels.instruction import Instruction, Mbarrier
+from warpsim.kernels.instruction import MOST_PHASES, Instruction, Mbarrier
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.steps import FlatProgram, Step, flatten
-from warpsim.kernels.traversal import walk
+from warpsim.kernels.traversal import has_op, inner_statements, walk
 from warpsim.units import ACCESS_KINDS, MAX_WARPS
 
 _MOST_STEPS = 100_000
@@ -47,6 +47,23 @@ def runs_to_its_end(kernel: Kernel) -> bool:
         if warp.steps > _MOST_STEPS:
             return True
     return all(block.has_ended(warp) or warp.steps > _MOST_STEPS for warp in block.warps)
+
+
+def with_another_stage(kernel: Kernel) -> Kernel | None:
+    """Returns a kernel with one buffer more for the warps that copy, in as much shared memory; None if no warp awaits any."""
+    handed_back = _awaited_by_copies(kernel.body)
+    if not handed_back or any(one.ahead == MOST_PHASES for one in kernel.mbarriers if one.name in handed_back):
+        return None
+    mbarriers = (one.model_copy(update={"ahead": one.ahead + (one.name in handed_back)}) for one in kernel.mbarriers)
+    return kernel.model_copy(update={"mbarriers": tuple(mbarriers)})
+
+
+def _awaited_by_copies(statements: tuple[Statement, ...]) -> set[str]:
+    """Returns the mbarriers that are awaited in a list of statements, at any depth, which copies as well."""
+    found = set[str]()
+    if has_op(statements, "async_copy"):
+        found |= {one.awaits for one in statements if isinstance(one, Instruction) and one.awaits is not None}
+    return found.union(*(_awaited_by_copies(inner) for one in statements for _, inner in inner_statements(one)))
 
 
 Passes = Counter[tuple[str, str]]
@@ -208,6 +225,6 @@ def _loops_that_matter(steps: tuple[Step, ...]) -> set[int]:
             around.append(step.loop)
         elif step.kind == "loop_end":
             around.pop()
-        elif one is not None and (one.op in ACCESS_KINDS or one.arrives is not None or one.awaits is not None):
+        elif one is not None and (one.op in ACCESS_KINDS or one.names_mbarrier):
             found.update(around)
     return found

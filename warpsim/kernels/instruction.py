@@ -265,6 +265,11 @@ class Instruction(StrictModel):
             raise TypeError("Instruction takes one positional argument, op; all others are keyword arguments")
         super().__init__(**({"op": op[0]} if op else {}), **fields)
 
+    @property
+    def names_mbarrier(self) -> bool:
+        """Whether the warp arrives at an mbarrier with it, or awaits one."""
+        return self.arrives is not None or self.awaits is not None
+
     @field_validator("access")
     @classmethod
     def _coalesced_by_default(cls, access: Access | None, info: Any) -> Access | None:

@@ -51,8 +51,8 @@ def changed_kernel(kernel: Kernel, fields: Mapping[str, Any]) -> Kernel:
 def interleaved(kernel: Kernel, copies: int) -> Kernel:
     """Returns a kernel in which each warp does the work of several warps, instruction by instruction (unroll and jam).
 
-    The copies use separate registers, so that ILP and MLP rise by the number of copies. Barriers, branches and the
-    exit are not copied, and a branch waits for all copies. The registers per thread stay the same, so that the
+    The copies use separate registers, so that ILP and MLP rise by the number of copies. Barriers, branches, the exit and what warps
+    do at mbarriers are not copied, and a branch waits for all copies. The registers per thread stay the same, so that the
     occupancy does not change.
 
     Raises:
@@ -65,13 +65,16 @@ def interleaved(kernel: Kernel, copies: int) -> Kernel:
         return tuple(f"{register}_{copy}" for copy in range(copies) for register in registers)
 
     def edit(instruction: Instruction) -> list[Instruction]:
-        if instruction.op in _NOT_COPIED:
-            return [instruction.model_copy(update={"src": named(instruction.src)})]
+        hands_over = instruction.names_mbarrier and instruction.op != "async_copy"
+        if instruction.op in _NOT_COPIED or hands_over:
+            dst = None if instruction.dst is None else f"{instruction.dst}_0"
+            return [instruction.model_copy(update={"src": named(instruction.src), "dst": dst})]
         return [
             instruction.model_copy(
                 update={
                     "src": tuple(f"{register}_{copy}" for register in instruction.src),
                     "dst": f"{instruction.dst}_{copy}" if instruction.dst is not None else None,
+                    "arrives": instruction.arrives if copy == copies - 1 else None,
                 }
             )
             for copy in range(copies)
@@ -108,15 +111,15 @@ def _without_passes(cost: Cost | None) -> Cost | None:
 def without(kernel: Kernel, *ops: str) -> Kernel:
     """Returns the kernel without the instructions of some operation classes.
 
-    The branches of conditionals and the exit stay. A conditional of which only one side remains keeps that side; if
-    no side remains, it becomes its branch. A loop with an empty body is removed.
+    The branches of conditionals, the exit, and what names an mbarrier stay. A conditional of which only one side remains keeps that
+    side; if no side remains, it becomes its branch. A loop with an empty body is removed.
 
     Raises:
         ValueError: the kernel has no other instructions.
     """
 
     def edit(instruction: Instruction) -> list[Instruction]:
-        return [] if instruction.op in ops else [instruction]
+        return [] if instruction.op in ops and not instruction.names_mbarrier else [instruction]
 
     program = _program(kernel, edit)
     if not program["body"]:

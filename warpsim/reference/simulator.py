@@ -221,8 +221,8 @@ class Machine:
         """Returns whether the warp's next step is eligible in the cycle in which `first` has issued."""
         return (
             first.op not in ("branch", "barrier", "exit")
-            and not names_mbarrier(first.instruction)
-            and not names_mbarrier(warp.next.instruction)
+            and not first.instruction.names_mbarrier
+            and not warp.next.instruction.names_mbarrier
             and not (first.access_kind == "load" and warp.next.access_kind == "load")
             and warp.stall(t)[0] <= t
             and warp.may_load(self.gpu, t)
@@ -339,11 +339,6 @@ class Machine:
         if step.place not in self.known_costs:
             self.known_costs[step.place] = costs_on(self.gpu, step.instruction)
         return self.known_costs[step.place]
-
-
-def names_mbarrier(instruction: Instruction) -> bool:
-    """Returns whether an instruction arrives at an mbarrier, or awaits one."""
-    return instruction.arrives is not None or instruction.awaits is not None
 
 
 def names_registers(kernel: Kernel) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from warpsim.engine.constants import BANK_BITS, LANE_BITS, LINE_BITS, OPERAND_SLOTS, RANK_BITS, Array, Records
 from warpsim.engine.machine import HINT, MBARRIER
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels.instruction import Hints, Instruction
+from warpsim.kernels.instruction import Hints
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.steps import FlatProgram, Step
 
@@ -61,7 +61,7 @@ def encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:
 def encode_mbarriers(program: FlatProgram, kernel: Kernel) -> Records:
     """Returns the MBARRIER record of each step; none where no instruction names an mbarrier."""
     numbers = {mbarrier.name: number for number, mbarrier in enumerate(kernel.mbarriers)}
-    named = any(step.instruction is not None and names_mbarrier(step.instruction) for step in program.steps)
+    named = any(step.instruction is not None and step.instruction.names_mbarrier for step in program.steps)
     records = np.zeros(len(program.steps) if named else 0, MBARRIER).view(np.recarray)
     records["arrives"] = records["awaits"] = -1
     for record, step in zip(records, program.steps, strict=False):
@@ -74,11 +74,6 @@ def encode_mbarriers(program: FlatProgram, kernel: Kernel) -> Records:
                 record[role], facts = numbers[name], kernel.mbarriers[numbers[name]]
                 record["arrivals"], record["ahead"] = facts.arrivals, facts.ahead
     return records
-
-
-def names_mbarrier(one: Instruction) -> bool:
-    """Returns whether a warp arrives at an mbarrier with an instruction, or awaits one."""
-    return one.arrives is not None or one.awaits is not None
 
 
 def hints_of(step: Step) -> Hints | None:
