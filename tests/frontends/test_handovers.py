@@ -7,8 +7,10 @@ import pytest
 
 import warpsim as ws
 from warpsim.frontends.errors import AssumptionWarning
-from warpsim.frontends.handovers import PhaseLog
-from warpsim.kernels.instruction import Instruction
+from warpsim.frontends.handovers import PhaseLog, with_arrivals
+from warpsim.kernels.instruction import Instruction, Mbarrier
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional, Loop
 from warpsim.kernels.traversal import walk
 
 SOURCE = """
@@ -22,6 +24,9 @@ INLINE void init(uint64_t* b, uint32_t n) {
 INLINE void arrive(uint64_t* b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared(b)) : "memory"); }
 INLINE void expect(uint64_t* b, uint32_t n) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared(b)), "r"(n) : "memory");
+}
+INLINE void announce(uint64_t* b, uint32_t n) {
+  asm volatile("mbarrier.expect_tx.shared::cta.b64 [%0], %1;" :: "r"(shared(b)), "r"(n) : "memory");
 }
 INLINE void wait(uint64_t* b, uint32_t parity) {
   asm volatile("{.reg .pred P;\\nAGAIN: mbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1;\\n@P bra DONE;\\nbra AGAIN; DONE: }"
@@ -43,7 +48,11 @@ extern "C" __global__ void ring(const float* in, float* out, int tiles) {
       int stage = 0; uint32_t phase = FIRST;
       for (int t = 0; t < tiles; ++t) {
         wait(&empty[stage], phase);
-#if COPY_FIRST
+#if COPY_FIRST == 2
+        announce(&full[stage], TILE * 4);
+        bulk(buffer[stage], mine + (size_t)t * TILE, TILE * 4, &full[stage]);
+        arrive(&full[stage]);
+#elif COPY_FIRST
         bulk(buffer[stage], mine + (size_t)t * TILE, TILE * 4, &full[stage]);
         expect(&full[stage], TILE * 4);
 #else
@@ -62,7 +71,9 @@ extern "C" __global__ void ring(const float* in, float* out, int tiles) {
       wait(&full[stage], phase);
       for (int i = threadIdx.x - 32; i < TILE; i += consumers * 32) sum += buffer[stage][i];
       __syncwarp();
-      if (HANDS_BACK && threadIdx.x % 32 == 0) arrive(&empty[stage]);
+      if ((HANDS_BACK & 1) && threadIdx.x % 32 == 0) arrive(&empty[stage]);
+      if (HANDS_BACK & 2) sum *= 2;
+      if ((HANDS_BACK & 2) && threadIdx.x % 32 == 1) arrive(&empty[stage]);
       if (++stage == STAGES) { stage = 0; phase ^= 1; }
     }
     out[(blockIdx.x * consumers + warp - 1) * 32 + threadIdx.x % 32] = sum;
@@ -88,7 +99,7 @@ def instructions(kernel, role):
     return [one for _, one in walk(kernel.body) if isinstance(one, Instruction) and getattr(one, role) is not None]
 
 
-@pytest.mark.parametrize("copy_first", [0, 1])
+@pytest.mark.parametrize("copy_first", [0, 1, 2])
 def test_producer_and_consumers(compiler, copy_first):
     """The last copy of a stage arrives, or what announces the copies after them; four consumers hand a buffer back."""
     kernel, waits = ring(copy_first=copy_first)
@@ -125,6 +136,25 @@ def test_stages_hide_the_latency_of_copies(compiler, first):
     assert cycles[1] > latency
     assert cycles[2] < cycles[1] - 0.3 * latency
     assert cycles[6] < cycles[1] - 0.7 * latency
+
+
+def test_warps_that_arrive_twice_in_a_phase(compiler):
+    """Two threads of each consumer say that a buffer is free: the phase is complete once they have both."""
+    once, twice = (ring(hands_back=way)[0] for way in (1, 3))
+    assert twice.mbarriers == once.mbarriers
+    assert sum(one.arrives == "mbarrier1" for one in instructions(twice, "arrives")) == 1
+
+
+@pytest.mark.parametrize(("arrivals", "followed"), [(1, True), (2, False)])
+def test_arrivals_and_waits_that_do_not_agree(arrivals, followed):
+    """With two arrivals of a warp for each phase that the other one awaits, nobody knows which of them belong together."""
+    full, empty = Mbarrier(name="full", arrivals=1), Mbarrier(name="empty", arrivals=1, ahead=4)
+    copies = (Instruction("smem", awaits="empty"), *[Instruction("smem", arrives="full")] * arrivals)
+    works = (Instruction("smem", awaits="full"), Instruction("smem", arrives="empty"))
+    sides = [(Loop(body=body, trips=20),) for body in (copies, works)]
+    body = (Conditional(warps=(0,), then=sides[0], orelse=sides[1]),)
+    kernel = with_arrivals(Kernel(name="k", block_warps=2, mbarriers=(full, empty), body=body), {full: 4, empty: 4})
+    assert (kernel is not None) == followed
 
 
 def test_a_block_that_would_not_come_to_its_end(compiler):
@@ -164,6 +194,15 @@ class TestPhaseLog:
         events = [(1, "test", barrier, operand) for barrier, operand in zip((0, 8), operands, strict=True)]
         log = self.log(*events, (1, "test", 0, 0), (1, "test", 8, 0x80000000))
         assert log.ahead({0, 8}) == ahead
+
+    def test_a_warp_that_arrives_twice_in_a_phase(self):
+        """The latest arrival counts; a test in between says that it is another phase, as does another barrier."""
+        assert self.log((1, "arrive", 0), (2, "arrive", 0)).all_arrivals() == {(0, 2)}
+        assert self.log((1, "expect", 0), (2, "bulk", 0), (3, "arrive", 0), (4, "test", 8)).all_arrivals() == {(0, 3)}
+        assert self.log((1, "arrive", 0), (2, "bulk", 0), (3, "expect", 0)).all_arrivals() == {(0, 3)}
+        assert self.log((1, "expect", 0), (2, "bulk", 0), (3, "expect", 0), (4, "bulk", 0)).all_arrivals() == {(0, 4)}
+        assert self.log((1, "arrive", 0), (2, "test", 8), (3, "arrive", 0)).all_arrivals() == {(0, 1), (0, 3)}
+        assert self.log((1, "arrive", 0), (2, "arrive", 8)).all_arrivals() == {(0, 1), (0, 2)}
 
     def test_a_copy_goes_on_by_itself(self):
         log = self.log((1, "expect", 0))

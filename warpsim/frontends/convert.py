@@ -109,8 +109,8 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
 
     log = evaluation.copies.phases
     handed_over, mbarriers = handovers(log, {place: evaluation.is_for_all(place[0]) for place in log.tests})
-    kernel, notes = made(handed_over, mbarriers)
-    complete = with_arrivals(kernel)
+    kernel, notes = made(handed_over, tuple(mbarriers))
+    complete = with_arrivals(kernel, mbarriers)
     if complete is None:
         kernel, notes = made({}, ())
     of_caches = notes_of_caches(function.arch, choices.caches)

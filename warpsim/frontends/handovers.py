@@ -49,6 +49,9 @@ class PhaseLog:
         self._tested: dict[int, NDArray[np.bool_]] = {}
         self._open: dict[tuple[int, int], Place] = {}  # barrier and warp that expects copies -> where, or its last copy since
         self._reported: set[tuple[int, int]] = set()  # barriers and warps with copies that nobody has announced
+        self._replaced: set[Place] = set()  # arrivals after which the same warp has arrived again in the same phase
+        self._tests: NDArray[np.int64] | None = None  # of each warp so far
+        self._latest: dict[tuple[int, int], tuple[Place, int]] = {}  # barrier and warp -> its latest arrival, tests before it
 
     def copy(self) -> PhaseLog:
         """Returns a log that goes on by itself."""
@@ -58,6 +61,8 @@ class PhaseLog:
         other._first = {barrier: set(phases) for barrier, phases in self._first.items()}
         other._tested = dict(self._tested)
         other._open, other._reported = dict(self._open), set(self._reported)
+        other._replaced, other._tests = set(self._replaced), None if self._tests is None else self._tests.copy()
+        other._latest = dict(self._latest)
         return other
 
     def follow(self, place: Place, role: str, warps: NDArray[np.bool_], barrier: int, operand: int) -> None:
@@ -75,7 +80,9 @@ class PhaseLog:
             return
         self.barriers.setdefault(place, set()).add(barrier)
         by = (barrier, int(np.argmax(warps)))
+        again = role in ("arrive", "expect") and self._arrive_again(place, warps, barrier)
         if role == "test":
+            self._tests = warps + (0 if self._tests is None else self._tests)
             self.tests.add(place)
             tested = self._tested.get(barrier, np.zeros_like(warps))
             if (warps & ~tested).any():
@@ -83,6 +90,9 @@ class PhaseLog:
             self._tested[barrier] = tested | warps
         elif role == "arrive":
             self.arrivals.add(place)
+            if again:
+                self._open.pop(by, None)
+            self._reported.discard(by)
         elif role == "bulk" and by in self._open:
             self._open[by] = place
         elif role == "bulk":
@@ -91,9 +101,24 @@ class PhaseLog:
             self._reported.remove(by)
             self.arrivals.add(place)
         else:
-            if by in self._open:
+            if by in self._open and not again:
                 self.arrivals.add(self._open[by])
             self._open[by] = place
+
+    def _arrive_again(self, place: Place, warps: NDArray[np.bool_], barrier: int) -> bool:
+        """Some warps arrive, or expect copies. Returns whether one has done so elsewhere since its last test, in the same phase.
+
+        So do warps of which one thread announces bytes and the others arrive. The latest arrival stands for all of them.
+        """
+        tests = np.zeros(warps.shape, np.int64) if self._tests is None else self._tests
+        again = False
+        for warp in np.flatnonzero(warps).tolist():
+            before, then = self._latest.get((barrier, warp), (place, 0))
+            if before != place and then == tests[warp]:
+                self._replaced.add(before)
+                again = True
+            self._latest[barrier, warp] = place, int(tests[warp])
+        return again
 
     def groups(self) -> Iterator[tuple[set[Place], set[int]]]:
         """Yields the instructions that name the same barriers, and these."""
@@ -119,16 +144,20 @@ class PhaseLog:
 
     def all_arrivals(self) -> set[Place]:
         """Returns the instructions with which warps arrive, those of phases included that are still open."""
-        return self.arrivals | set(self._open.values())
+        return (self.arrivals | set(self._open.values())) - self._replaced
 
 
-def handovers(log: PhaseLog, is_for_all: Mapping[Place, bool]) -> tuple[dict[Place, Handover], tuple[Mbarrier, ...]]:
+Handovers = tuple[dict[Place, Handover], dict[Mbarrier, int]]
+"""What instructions do at mbarriers, and of how many barriers in shared memory each of these consists."""
+
+
+def handovers(log: PhaseLog, is_for_all: Mapping[Place, bool]) -> Handovers:
     """Returns what instructions do at mbarriers, and these, with one arrival each; nothing if the execution does not tell it.
 
     Barriers to whose tests all warps of a block come stay what they are otherwise. `is_for_all` says so of each test.
     """
     found: dict[Place, Handover] = {}
-    mbarriers: list[Mbarrier] = []
+    mbarriers: dict[Mbarrier, int] = {}
     arrivals = log.all_arrivals()
     for places, barriers in sorted(log.groups(), key=lambda group: min(group[1])):
         tests = places & log.tests
@@ -136,25 +165,36 @@ def handovers(log: PhaseLog, is_for_all: Mapping[Place, bool]) -> tuple[dict[Pla
             continue
         ahead = log.ahead(barriers)
         if ahead is None or ahead > MOST_PHASES or not places & arrivals or not log.is_known or len(mbarriers) == MOST_MBARRIERS:
-            return {}, ()
+            return {}, {}
         name = f"mbarrier{len(mbarriers)}"
-        mbarriers.append(Mbarrier(name=name, arrivals=1, ahead=ahead))
+        mbarriers[Mbarrier(name=name, arrivals=1, ahead=ahead)] = len(barriers)
         found |= {place: Handover("awaits", name) for place in tests}
         found |= {place: Handover("arrives", name) for place in places & arrivals}
-    return found, tuple(mbarriers)
+    return found, mbarriers
 
 
-def with_arrivals(kernel: Kernel) -> Kernel | None:
-    """Returns a kernel whose mbarriers have as many arrivals as warps arrive; None if a block would not come to its end."""
+def with_arrivals(kernel: Kernel, barriers: Mapping[Mbarrier, int]) -> Kernel | None:
+    """Returns a kernel whose mbarriers have as many arrivals as warps arrive; None if it would not do what the machine code does.
+
+    That is where a block would not come to its end, or where warps do not arrive once in each phase for which others wait.
+
+    Args:
+        kernel: with one arrival each.
+        barriers: of how many barriers in shared memory its mbarriers consist.
+    """
     assert kernel.block_warps is not None
     if not kernel.mbarriers:
         return kernel
-    passed = [passes(kernel.body, warp) for warp in range(kernel.block_warps)]
+    passed = [each for warp in range(kernel.block_warps) if (each := passes(kernel.body, warp)) is not None]
+    if len(passed) < kernel.block_warps:
+        return None
     mbarriers = []
     for mbarrier in kernel.mbarriers:
-        arriving = sum(each is not None and each["arrives", mbarrier.name] > 0 for each in passed)
-        if arriving == 0 or None in passed:
+        arrived = [times for each in passed if (times := each["arrives", mbarrier.name])]
+        awaited = [times for each in passed if (times := each["awaits", mbarrier.name])]
+        not_awaited = {times + mbarrier.ahead - waits for times in arrived for waits in awaited}
+        if not arrived or any(not 0 <= phases <= barriers[mbarrier] for phases in not_awaited):  # at most one of each barrier
             return None
-        mbarriers.append(mbarrier.model_copy(update={"arrivals": arriving}))
+        mbarriers.append(mbarrier.model_copy(update={"arrivals": len(arrived)}))
     found = kernel.model_copy(update={"mbarriers": tuple(mbarriers)})
     return found if runs_to_its_end(found) else None
