@@ -131,7 +131,7 @@ def test_copies_of_a_queue_complete_phases_in_any_order() -> None:
 @pytest.mark.parametrize("stages", [1, 3])
 def test_echoes_wait_for_the_buffers_of_their_own(stages: int) -> None:
     """A slice takes about as long as the whole chip: its echoes do not copy ahead of buffers that they do not have."""
-    program = ws.kernels.producer_consumer(stages, alpha=10, tiles=40)
+    program = ws.kernels.producer_consumer(stages, alpha=10, iterations=40)
     cycles = [
         float(ws.simulate("h100", program, launch=ws.Launch(blocks=sms, block_warps=5), sms=sms, replicates=1).cycles.mean())
         for sms in (4, 132)

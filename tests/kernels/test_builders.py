@@ -1,5 +1,6 @@
 """Workloads of the papers: their instructions, and the arguments that their builders reject."""
 
+import inspect
 from collections import Counter
 
 import numpy as np
@@ -20,7 +21,16 @@ from warpsim.kernels import (
     vector_add,
     worksheet_3_2,
 )
+from warpsim.kernels.builders import BUILDERS
 from warpsim.kernels.steps import flatten
+from warpsim.results.schema import SWEEP_VARIABLES
+from warpsim.store.status import TILES
+
+
+def test_arguments_have_no_names_of_stores():
+    """A sweep has an array for each argument, beside those of the results and of its tiles."""
+    for name, builder in BUILDERS.items():
+        assert {TILES, *SWEEP_VARIABLES}.isdisjoint(inspect.signature(builder).parameters), name
 
 
 def group(kernel):

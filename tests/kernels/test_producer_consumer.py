@@ -8,7 +8,7 @@ from warpsim.kernels.statements import Conditional
 
 
 def test_the_warps_of_a_block():
-    kernel = producer_consumer(3, tile_bytes=4096, consumers=7, tiles=10)
+    kernel = producer_consumer(3, tile_bytes=4096, consumers=7, iterations=10)
     assert kernel.block_warps == 8
     assert kernel.shared_bytes_per_block == 3 * 4096
     (split,) = kernel.body
@@ -20,7 +20,7 @@ def test_copies_and_work_overlap_with_a_second_stage():
     """One block, whose copies and whose work take about as long: with one stage they add up, with two they overlap."""
 
     def cycles(stages, alpha, tiles=40):
-        kernel = producer_consumer(stages, alpha=alpha, tiles=tiles)
+        kernel = producer_consumer(stages, alpha=alpha, iterations=tiles)
         launch = ws.Launch(blocks=1, block_warps=5)
         return float(ws.simulate("h100", kernel, launch=launch, sms=1, memory="fixed", replicates=1).cycles.mean())
 

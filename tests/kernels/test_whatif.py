@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+import warpsim as ws
 from tests.support.model_inputs import ADD, BARRIER, LOAD, kernel
 from warpsim import kernels
 from warpsim.hardware.gpu import load_gpu
-from warpsim.kernels import Access, Conditional, Instruction, Loop
+from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, Mbarrier
+from warpsim.kernels.handovers import runs_to_its_end
+from warpsim.kernels.traversal import walk
 from warpsim.kernels.whatif import converged, interleaved, without, without_conflicts
 from warpsim.models.parts.block_parallelism import instruction_parallelism
 from warpsim.models.parts.counts import bank_conflicts, counts
@@ -52,6 +55,30 @@ def test_conflicts_barriers_and_divergence_are_removed():
     assert counts(KEPLER, converged(kernel(loop))).ops == {"branch": 1, "alu": 9, "exit": 1}  # the longer one in time
     half = Conditional(probability=0.5, then=(ADD,))
     assert converged(kernel(half)).body == (half,)
+
+
+def test_changes_keep_what_warps_do_at_mbarriers():
+    """A copy of an instruction arrives and waits no second time, and what others wait for is not removed."""
+
+    def named(program, role):
+        return [getattr(one, role) for _, one in walk(program.body) if isinstance(one, Instruction) and getattr(one, role)]
+
+    program = kernels.producer_consumer(2, iterations=20)
+    for changed in (interleaved(program, 3), without(program, "smem", "branch"), without(program, "async_copy")):
+        for role in ("arrives", "awaits"):
+            assert named(changed, role) == named(program, role)
+        assert runs_to_its_end(changed)
+    copies = [one for _, one in walk(interleaved(program, 3).body) if isinstance(one, Instruction) and one.op == "async_copy"]
+    assert [one.arrives for one in copies] == [None, None, "full"]
+    arrives, awaits = Instruction("alu", arrives="full"), Instruction("alu", awaits="full")
+    apart = Conditional(diverges=True, then=(arrives,), orelse=(ADD, awaits))
+    both = Kernel(name="k", inputs=("r1",), mbarriers=(Mbarrier(name="full", arrivals=2),), body=(apart,))
+    assert converged(both).body == (apart,)
+
+
+def test_advice_for_a_producer_and_its_consumers():
+    found = ws.advise("h100", kernels.producer_consumer(tile_bytes=1024, alpha=4, iterations=8), sms=1, cycles=20_000)
+    assert "twice the ILP" in found["change"].values
 
 
 def test_empty_loops_and_sides_are_removed():

@@ -17,7 +17,7 @@ _INTERVAL = Fraction(2)
 
 
 def producer_consumer(
-    stages: int = 4, *, tile_bytes: int = 8192, consumers: int = 4, alpha: int = 256, tiles: int = 64, l2_hit: float = 0.0
+    stages: int = 4, *, tile_bytes: int = 8192, consumers: int = 4, alpha: int = 256, iterations: int = 64, l2_hit: float = 0.0
 ) -> Kernel:
     """Builds a producer that copies tiles of an array into a ring of buffers, and consumers that calculate with each tile.
 
@@ -29,7 +29,7 @@ def producer_consumer(
         tile_bytes: bytes of a tile, a multiple of 128 up to 131072; the block has `stages` of them in shared memory.
         consumers: warps that calculate, 1 to 63; one more copies.
         alpha: dependent adds of each consumer for a tile.
-        tiles: those that a block processes.
+        iterations: tiles that a block processes.
         l2_hit: probability that L2 serves a copy.
     """
     check = Arguments()
@@ -39,7 +39,7 @@ def producer_consumer(
         check.wrong("tile_bytes", tile_bytes, f"a multiple of {LINE_BYTES}")
     consumers = check.integer("consumers", consumers, 1, MAX_WARPS - 1)
     alpha = check.integer("alpha", alpha, 1, 100_000)
-    tiles = check.integer("tiles", tiles, 1, 10**9)
+    iterations = check.integer("iterations", iterations, 1, 10**9)
     if not isinstance(l2_hit, int | float) or not 0.0 <= l2_hit <= 1.0:
         check.wrong("l2_hit", l2_hit, "a number from 0 to 1")
     check.done()
@@ -61,10 +61,10 @@ def producer_consumer(
         add,
         Instruction("smem", arrives="empty", comment="done with the buffer"),
     )
-    producer, consumer = Loop(body=copies, trips=tiles), Loop(body=works, trips=tiles)
+    producer, consumer = Loop(body=copies, trips=iterations), Loop(body=works, trips=iterations)
     return Kernel(
         name="producer_consumer",
-        title=f"{tiles} tiles of {tile_bytes} bytes through {stages} buffer{'s' if stages > 1 else ''} of a block",
+        title=f"{iterations} tiles of {tile_bytes} bytes through {stages} buffer{'s' if stages > 1 else ''} of a block",
         registers_per_thread=_REGISTERS,
         shared_bytes_per_block=stages * tile_bytes,
         block_warps=consumers + 1,

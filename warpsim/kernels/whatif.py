@@ -51,9 +51,9 @@ def changed_kernel(kernel: Kernel, fields: Mapping[str, Any]) -> Kernel:
 def interleaved(kernel: Kernel, copies: int) -> Kernel:
     """Returns a kernel in which each warp does the work of several warps, instruction by instruction (unroll and jam).
 
-    The copies use separate registers, so that ILP and MLP rise by the number of copies. Barriers, branches, the exit and what warps
-    do at mbarriers are not copied, and a branch waits for all copies. The registers per thread stay the same, so that the
-    occupancy does not change.
+    The copies use separate registers, so that ILP and MLP rise by the number of copies. Barriers, branches and the
+    exit are not copied, and a branch waits for all copies. At mbarriers, the last copy arrives or waits for all. The
+    registers per thread stay the same, so that the occupancy does not change.
 
     Raises:
         TypeError: `copies` is not an integer.
@@ -65,16 +65,14 @@ def interleaved(kernel: Kernel, copies: int) -> Kernel:
         return tuple(f"{register}_{copy}" for copy in range(copies) for register in registers)
 
     def edit(instruction: Instruction) -> list[Instruction]:
-        hands_over = instruction.names_mbarrier and instruction.op != "async_copy"
-        if instruction.op in _NOT_COPIED or hands_over:
-            dst = None if instruction.dst is None else f"{instruction.dst}_0"
-            return [instruction.model_copy(update={"src": named(instruction.src), "dst": dst})]
+        if instruction.op in _NOT_COPIED:
+            return [instruction.model_copy(update={"src": named(instruction.src)})]
         return [
             instruction.model_copy(
                 update={
                     "src": tuple(f"{register}_{copy}" for register in instruction.src),
                     "dst": f"{instruction.dst}_{copy}" if instruction.dst is not None else None,
-                    "arrives": instruction.arrives if copy == copies - 1 else None,
+                    **({} if copy == copies - 1 else {"arrives": None, "awaits": None}),
                 }
             )
             for copy in range(copies)
@@ -111,8 +109,9 @@ def _without_passes(cost: Cost | None) -> Cost | None:
 def without(kernel: Kernel, *ops: str) -> Kernel:
     """Returns the kernel without the instructions of some operation classes.
 
-    The branches of conditionals, the exit, and what names an mbarrier stay. A conditional of which only one side remains keeps that
-    side; if no side remains, it becomes its branch. A loop with an empty body is removed.
+    The branches of conditionals, the exit, and instructions that name mbarriers stay: other warps wait for them, and they for
+    others. A conditional of which only one side remains keeps that side; if no side remains, it becomes its branch. A loop with an
+    empty body is removed.
 
     Raises:
         ValueError: the kernel has no other instructions.
@@ -128,10 +127,14 @@ def without(kernel: Kernel, *ops: str) -> Kernel:
 
 
 def converged(kernel: Kernel) -> Kernel:
-    """Returns the kernel without divergence: each divergent conditional becomes a branch and its longer side."""
+    """Returns the kernel without divergence: each divergent conditional becomes a branch and its longer side.
+
+    One that names mbarriers in its sides stays, since other warps wait for both of them.
+    """
 
     def edit_conditional(conditional: Conditional) -> tuple[Statement, ...]:
-        if not conditional.diverges:
+        sides = (*conditional.then, *conditional.orelse)
+        if not conditional.diverges or any(isinstance(one, Instruction) and one.names_mbarrier for _, one in walk(sides)):
             return (conditional,)
         longer = max(conditional.then, conditional.orelse, key=expected_instructions)
         return (conditional.branch, *longer)
