@@ -234,6 +234,18 @@ def test_accesses_that_could_wait_too_long_for_the_memory_are_refused():
         ws.simulate(gpu, ws.kernels.chain("load", pattern="random"), warps=64)
 
 
+def test_loads_are_bounded_by_those_of_the_resident_warps():
+    """A warp stays until its copies are back: that no register, counter or mbarrier names the first of a stage is no obstacle."""
+    copies = [ws.Instruction("async_copy"), ws.Instruction("async_copy"), ws.Instruction("smem", arrives="full")]
+    full = ws.kernels.Mbarrier(name="full", arrivals=1)
+    kernel = ws.Kernel(name="copies", mbarriers=[full], body=[ws.Loop(body=copies, trips=50)])
+    assert most_in_flight_of_warp(kernel, copies[:2]) is None
+    make_point("h100", kernel, warps=8, block_warps=1, cycles=10**10)
+    with pytest.raises(ValueError, match=r"load of copies: up to .* in flight on h100 could wait"):
+        endless = ws.Kernel(name="copies", body=[ws.Loop(body=copies[:2], trips=None)])
+        make_point("h100", endless, warps=8, block_warps=1, cycles=10**10)
+
+
 def test_stores_without_any_limit_are_bounded_by_the_cycles_of_the_run():
     data = MAXWELL.to_dict()
     del data["memory"]["stores_per_sm"]

@@ -219,13 +219,14 @@ def _most_in_flight(point: Point, kind: str) -> int:
     if kind == "load":
         limits.append(None if gpu.memory.loads_per_warp is None else warps * gpu.memory.loads_per_warp)
         limits.append(None if (of_warp := most_in_flight_of_warp(point.kernel, instructions)) is None else warps * of_warp)
+    executed = Counter[str]() if point.kernel.endless else _of_paths(point.kernel, max)
+    times = sum(count for op, count in executed.items() if units.ACCESS_KINDS.get(op) == kind)
+    if kind == "load" and not point.kernel.endless:
+        limits.append(warps * times)
     if point.finite:
         blocks = _resident(point) if launch.persistent else launch.blocks
         assert blocks is not None
-        executed = _of_paths(point.kernel, max)
-        times = sum(count for op, count in executed.items() if units.ACCESS_KINDS.get(op) == kind)
-        launched = blocks * launch.block_warps
-        limits.append((min(launched, warps) if kind == "load" else launched) * times)
+        limits.append(blocks * launch.block_warps * times)
     else:
         issues = gpu.sm.schedulers * gpu.issue.width * (-(-_end(point) // gpu.issue.interval_cycles))
         limits.append(issues)
