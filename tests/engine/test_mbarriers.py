@@ -165,6 +165,8 @@ class TestDeadlocks:
         program = Kernel(name="many", body=(Instruction("alu", arrives="full"),), mbarriers=(FULL,))
         with pytest.raises(DeadlockError, match="cannot arrive in phase 0"):
             run(program)
+        with pytest.raises(DeadlockError, match="a warp of block 0 arrives in a phase of an mbarrier that has all arrivals"):
+            ws.simulate(small_gpu(ops=COPY), program, launch=Launch(blocks=1, block_warps=2), replicates=1)
 
 
 @pytest.mark.parametrize(

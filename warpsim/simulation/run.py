@@ -310,16 +310,21 @@ def _check_capacity(state: State, capacity: Capacity, now: int, warmup: int) -> 
 
 
 def _deadlock(machine: Machine, state: State) -> str:
-    """Describes a deadlock: its cycle, its block, and the barrier of each waiting warp."""
-    from warpsim.engine.constants import Life
+    """Describes a deadlock: its cycle, its block, and the barrier of each waiting warp.
+
+    If a warp is not held, it is one that has arrived at an mbarrier whose phase had no room for it.
+    """
+    from warpsim.engine.constants import MOST_PHASES, Life
 
     chip, clock = machine.chip[0], state.clock[0]
     first = state.sms[clock.stuck_sm].first_index + clock.stuck_seat * chip.block_warps
+    warps = state.warps[first : first + chip.block_warps]
     waiting = [
-        f"warp {i} before step {warp.step}"
-        for i, warp in enumerate(state.warps[first : first + chip.block_warps])
-        if warp.life in (Life.AT_BARRIER, Life.AT_MBARRIER)
+        f"warp {i} before step {warp.step}" for i, warp in enumerate(warps) if warp.life in (Life.AT_BARRIER, Life.AT_MBARRIER)
     ]
     block = state.seats[clock.stuck_sm * chip.seats + clock.stuck_seat].block
+    if len(state.lacking) and any(warp.life == Life.RUNNING for warp in warps):
+        which = f"a phase of an mbarrier that has all arrivals, or is {MOST_PHASES} phases ahead of one that is not complete"
+        return f"deadlock at cycle {clock.cycle}: a warp of block {block} arrives in {which}"
     wait = "wait for each other at mbarriers" if len(state.lacking) else "wait at different barriers"
     return f"deadlock at cycle {clock.cycle}: the warps of block {block} {wait}: " + ", ".join(waiting)
