@@ -43,7 +43,7 @@ class Pipeline:
         """Returns the cycles of a tile, for each replicate."""
         cycles = []
         for tiles in (SHORT, LONG):
-            kernel = producer_consumer(stages, tile_bytes=TILE_BYTES, alpha=self.alpha, tiles=tiles)
+            kernel = producer_consumer(stages, tile_bytes=TILE_BYTES, alpha=self.alpha, iterations=tiles)
             launch = ws.Launch(blocks=self.gpu.sms, block_warps=kernel.block_warps, resident_blocks=1)
             cycles.append(ws.simulate(self.gpu, kernel, launch=launch, replicates=replicates).cycles.values)
         return np.asarray((cycles[1] - cycles[0]) / (LONG - SHORT), np.float64)

@@ -58,10 +58,18 @@ def test_a_warp_waits_until_the_result_of_the_last_arrival() -> None:
 
 def test_an_arrival_waits_for_the_copies_before_it() -> None:
     """A copy at 2, and an arrival at 3 that has no result of its own to wait for: the phase is complete when the copy is back."""
-    producer = [Instruction("async_copy"), Instruction("alu", cost=Cost(latency_cycles=0), arrives="full")]
+    producer = [Instruction("async_copy", reports="full"), Instruction("alu", cost=Cost(latency_cycles=0), arrives="full")]
     consumer = [AWAIT, Instruction("sfu")]
     seen = run(kernel(producer, consumer, FULL))
     assert issues(seen, 1)[2] == (2 + LATENCY, "sfu")
+
+
+def test_copies_that_report_elsewhere_do_not_count() -> None:
+    """The producer arrives at `empty` while its copy for `full` is under way, as where all warps hand buffers back."""
+    producer = [Instruction("async_copy", arrives="full"), Instruction("alu", cost=Cost(latency_cycles=0), arrives="empty")]
+    consumer = [Instruction("alu", awaits="empty"), Instruction("sfu"), AWAIT, Instruction("sfu")]
+    seen = run(kernel(producer, consumer, FULL, Mbarrier(name="empty", arrivals=1)))
+    assert [cycle for cycle, op in issues(seen, 1) if op == "sfu"] == [4, 2 + LATENCY]
 
 
 def test_a_copy_arrives_when_it_is_back() -> None:
@@ -177,6 +185,8 @@ class TestDeadlocks:
         ({"op": "async_copy", "awaits": "full"}, "awaits = 'full': must be left out for async_copy"),
         ({"op": "barrier", "awaits": "full"}, "awaits = 'full': must be left out for barrier"),
         ({"op": "alu", "awaits": "full", "arrives": "full"}, "must not be given together"),
+        ({"op": "alu", "reports": "full"}, "reports = 'full': must be left out but for an async_copy"),
+        ({"op": "async_copy", "reports": "full", "arrives": "full"}, "reports = 'full': must be left out but for an async_copy"),
         ({"op": "alu", "awaits": "a b"}, "must be a name"),
     ],
 )

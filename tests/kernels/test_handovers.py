@@ -43,7 +43,7 @@ def test_buffers_that_consumers_hand_back_at_the_begin():
 def test_two_copies_for_each_buffer():
     """Each has as many under way as there are other buffers, and the second one finds the first one of its own."""
     consumer = (Loop(body=(AWAIT_FULL, HAND_BACK), trips=40),)
-    kernel = ring((AWAIT_EMPTY, Instruction("async_copy"), COPY), consumer, ahead=3)
+    kernel = ring((AWAIT_EMPTY, Instruction("async_copy", reports="full"), COPY), consumer, ahead=3)
     first, second = sorted(found := copies_under_way(kernel, MOST_OUTSTANDING))
     assert found == {first: {first: 2, second: 2}, second: {first: 3, second: 2}}
 
@@ -65,14 +65,14 @@ def test_another_stage_is_one_more_buffer_of_the_warp_that_copies():
 @pytest.mark.parametrize("stages", [1, 4])
 def test_changed_programs_hand_over_as_many_buffers(stages):
     """Neither more work for each tile, nor less, changes how often warps pass mbarriers, so that no block is stuck."""
-    kernel = producer_consumer(stages, tiles=5)
+    kernel = producer_consumer(stages, iterations=5)
     for changed in (interleaved(kernel, 2), without(kernel, "smem", "branch"), without(kernel, "alu")):
         assert [passes(changed.body, warp) for warp in (0, 1)] == [passes(kernel.body, warp) for warp in (0, 1)]
         assert runs_to_its_end(changed)
 
 
 def test_warps_that_would_wait_forever():
-    assert runs_to_its_end(producer_consumer(2, tiles=5))
+    assert runs_to_its_end(producer_consumer(2, iterations=5))
     consumer = (Loop(body=(AWAIT_FULL,), trips=40),)
     assert not runs_to_its_end(ring((AWAIT_EMPTY, COPY), (*consumer, HAND_BACK), ahead=3))
 

@@ -104,7 +104,7 @@ def test_a_cost_is_part_of_the_identity_and_a_missing_one_is_not():
         ws.Kernel(name="x", body=[ws.Instruction("alu", dst="r", **cost)])
         for cost in ({}, {"cost": ws.Cost()}, {"cost": ws.Cost(gap_cycles=5)})
     )
-    optional = {"comment", "cost", "reads", "hints", "arrives", "awaits"}
+    optional = {"comment", "cost", "reads", "hints", "arrives", "awaits", "reports"}
     assert plain.identity()["body"][0].keys() == add.model_dump().keys() - optional
     assert plain.identity() == none.identity() != own.identity()
 

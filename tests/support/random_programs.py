@@ -185,7 +185,8 @@ def pipelines(draw: st.DrawFn, block_warps: int, endless: bool = False) -> Kerne
         return Instruction(op, dst=draw(registers), src=draw(st.sampled_from([(), REGISTERS[:1]])), **{role: name}, **access)
 
     def side(awaited: str, arrived: str, repeats: int) -> tuple:
-        copy = Instruction("async_copy", dst=draw(st.sampled_from([None, "r3"])), access=draw(accesses()))
+        dst, reports = draw(st.sampled_from([None, "r3"])), draw(st.sampled_from([None, "full", "full", "empty"]))
+        copy = Instruction("async_copy", dst=dst, access=draw(accesses()), reports=reports)
         copies = [copy] * draw(st.integers(0, 2))
         parts = [draw(bodies(barriers="none", depth=1, room=3)) for _ in range(2)]
         work = [named("awaits", awaited), *parts[0], *copies, *parts[1], named("arrives", arrived)]

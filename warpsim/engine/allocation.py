@@ -94,7 +94,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         lacking=np.zeros(sms * int(chip.seats) * (mbarriers > 0), np.int64),
         passed=np.zeros((warps * mbarriers, 2), np.int64),
         arrivals_in=np.zeros((warps * mbarriers, MOST_PHASES), np.int64),
-        copies=np.zeros((warps * (mbarriers > 0), 2), np.int64),
+        copies=np.zeros((warps * mbarriers, 2), np.int64),
         loops=np.zeros((warps, max(1, machine.loops)), np.int64),
         returns=np.zeros((warps, max(1, int(chip.loads_per_warp))), np.int64),
         latest=np.zeros(warps, np.int64),

@@ -54,7 +54,7 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     write(machine, state, index, np.int64(ins.dst), ready, step)
     if has_mbarriers(machine.mbarriers):
         scheduler.ready = ready
-        note_copy(machine.mbarriers, state, index, step, ready)
+        note_copy(machine.mbarriers, machine, state, index, step, ready)
     if has_hints(machine.hints):
         count_step(machine.hints, machine, state, index, step, cycle, queued, ready)
     if kind != _EXIT:  # there is nothing after it

@@ -208,7 +208,7 @@ MBARRIER = np.dtype(  # of a step: the mbarrier that it names
         ("awaits", "i4"),  # its number where the warp awaits a phase; negative: it does not
         ("arrivals", "i4"),  # that complete a phase of it
         ("ahead", "i4"),  # phases of it that are complete at the begin
-        ("copies", "i4"),  # 1: an asynchronous copy, which later arrivals of the warp wait for
+        ("reports", "i4"),  # of an asynchronous copy, that at which arrivals of the warp wait for it; negative: none
     ]
 )
 

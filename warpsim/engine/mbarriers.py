@@ -64,20 +64,21 @@ def forget_phases(machine, state, seat, first_index):
         state.phases[at(place)].number = NO_PHASE
     for place in range(first_index * chip.mbarriers, (first_index + chip.block_warps) * chip.mbarriers):
         state.passed[at(place), _ARRIVED] = state.passed[at(place), _AWAITED] = 0
-    for index in range(first_index, first_index + chip.block_warps):
-        state.copies[at(index), _UNSERVED] = state.copies[at(index), _BACK] = 0
+        state.copies[at(place), _UNSERVED] = state.copies[at(place), _BACK] = 0
 
 
 @apart
-def note_copy(mbarriers, state, index, step, returns):
-    """A step of a warp issues; if it is a copy that phases wait for, notes when it is back, perhaps UNKNOWN."""
+def note_copy(mbarriers, machine, state, index, step, returns):
+    """A step of a warp issues; if it is a copy that reports to an mbarrier, notes when it is back, perhaps UNKNOWN."""
     if mbarriers is None:
         return
-    if mbarriers[at(step)].copies:
+    mbarrier = np.int64(mbarriers[at(step)].reports)
+    if mbarrier >= 0:
+        place = at(index * machine.chip[0].mbarriers + mbarrier)
         if returns >= UNKNOWN:
-            state.copies[at(index), _UNSERVED] += 1
+            state.copies[place, _UNSERVED] += 1
         else:
-            state.copies[at(index), _BACK] = max(state.copies[at(index), _BACK], returns)
+            state.copies[place, _BACK] = max(state.copies[place, _BACK], returns)
 
 
 @apart
@@ -108,8 +109,8 @@ def arrive_in_phase(mbarriers, machine, state, sm, slot, step, cycle, ready):
     if phase.missing == 0:
         return stuck(chip, state, sm, slot, cycle)
     phase.missing -= 1
-    phase.copies += state.copies[at(index), _UNSERVED]
-    arrives = max(ready if ready < UNKNOWN else 0, cycle + 1, state.copies[at(index), _BACK])
+    phase.copies += state.copies[place, _UNSERVED]
+    arrives = max(ready if ready < UNKNOWN else 0, cycle + 1, state.copies[place, _BACK])
     phase.end, phase.known = max(phase.end, arrives), max(phase.known, cycle)
     state.arrivals_in[place, at(number % MOST_PHASES)] = cycle
     if phase.missing == 0:
@@ -182,25 +183,26 @@ def go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, is_last_ar
 def copy_is_back(mbarriers, machine, state, sm, index, slot, step, cycle, served, returns):
     """It is known when an access of a warp is back that issued at `cycle` and is served in cycle `served`.
 
-    If it is a copy, the phases wait for it in which the warp has arrived since.
+    If it reports to an mbarrier, the phases wait for it in which the warp has arrived since. None of them can have been replaced,
+    since they are not complete.
     """
     if mbarriers is None:
         return
-    if not mbarriers[at(step)].copies:
+    mbarrier = np.int64(mbarriers[at(step)].reports)
+    if mbarrier < 0:
         return
     chip, seat = machine.chip[0], seat_number(machine.chip[0], sm, slot)
-    state.copies[at(index), _UNSERVED] -= 1
-    state.copies[at(index), _BACK] = max(state.copies[at(index), _BACK], returns)
-    for mbarrier in range(chip.mbarriers):
-        place = at(index * chip.mbarriers + mbarrier)
-        number = state.passed[place, _ARRIVED] - 1
-        while number >= 0 and state.arrivals_in[place, at(number % MOST_PHASES)] >= cycle:
-            phase = phase_of(chip, state, seat, np.int64(mbarrier), number)
-            phase.copies -= 1
-            phase.end, phase.known = max(phase.end, returns), max(phase.known, served)
-            if is_known(phase):
-                go_on_after(mbarriers, machine, state, sm, slot, np.int64(mbarrier), phase, np.int64(0))
-            number -= 1
+    place = at(index * chip.mbarriers + mbarrier)
+    state.copies[place, _UNSERVED] -= 1
+    state.copies[place, _BACK] = max(state.copies[place, _BACK], returns)
+    number = state.passed[place, _ARRIVED] - 1
+    while number >= 0 and state.arrivals_in[place, at(number % MOST_PHASES)] >= cycle:
+        phase = phase_of(chip, state, seat, mbarrier, number)
+        phase.copies -= 1
+        phase.end, phase.known = max(phase.end, returns), max(phase.known, served)
+        if is_known(phase):
+            go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, np.int64(0))
+        number -= 1
 
 
 @inline

@@ -322,7 +322,7 @@ class State(NamedTuple):
     lacking: Array  # int64[B, or 0 without mbarriers]: warps of a seat that are held for phases that lack arrivals
     passed: Array  # int64[W * mbarriers, 2]: how often a warp has arrived at an mbarrier, and awaited it
     arrivals_in: Array  # int64[W * mbarriers, MOST_PHASES]: the cycles in which its latest arrivals issued, by phase
-    copies: Array  # int64[W, or 0 without mbarriers, 2]: asynchronous copies not served; the latest return of the others
+    copies: Array  # int64[W * mbarriers, 2]: a warp's copies that report to an mbarrier: not served; latest return of the others
     fetchers: Records  # FETCHER[M * K, or 0]
     lines: Array  # int64[M * K, lines of the program, 2]: when a line is in L0, and its last use; the use 0: it is not
     buffers: Array  # int64[W or 0, 3 + buffer]: next address to fetch, oldest entry, entries, when each can issue

@@ -203,7 +203,10 @@ class Evaluator:
     def _follow_copies(self, number: int, step: Step, active: Mask) -> Mask:
         """Notes what an instruction does with asynchronous copies. Returns which threads do it: of a bulk copy, one of a warp."""
         assert step.role is not None
-        barrier = UNKNOWN if step.barrier is None else first_of(self.state.address(step.barrier), active)
+        barriers = None if step.barrier is None else self.state.address(step.barrier)
+        barrier = UNKNOWN if barriers is None else first_of(barriers, active)
+        if barriers is not None and (np.broadcast_to(barriers, active.shape)[active] != barrier).any():
+            self.copies.phases.is_known = False  # warps name several barriers with one instruction at a time
         length = UNKNOWN if step.length is None else first_of(self.state.read(step.length), active)
         if step.role == "bulk":
             active = first_lanes(active)

@@ -26,7 +26,7 @@ _PHASE = 0x80000000
 class Handover:
     """What an instruction does at an mbarrier."""
 
-    role: Literal["arrives", "awaits"]
+    role: Literal["arrives", "awaits", "reports"]
     name: str
 
 
@@ -36,6 +36,7 @@ class PhaseLog:
     Attributes:
         barriers: an instruction -> addresses of the barriers that it has named.
         arrivals: instructions with which warps arrive: of those that expect copies, that or the last copy after it.
+        copies: bulk copies that report to a barrier.
         tests: instructions that test a phase.
         is_known: whether all barriers that were named are known.
     """
@@ -43,6 +44,7 @@ class PhaseLog:
     def __init__(self) -> None:
         self.barriers: dict[Place, set[int]] = {}
         self.arrivals: set[Place] = set()
+        self.copies: set[Place] = set()
         self.tests: set[Place] = set()
         self.is_known = True
         self._first: dict[int, set[int | None]] = {}  # barrier -> phases after which the first tests of warps ask
@@ -57,7 +59,8 @@ class PhaseLog:
         """Returns a log that goes on by itself."""
         other = PhaseLog()
         other.barriers = {place: set(named) for place, named in self.barriers.items()}
-        other.arrivals, other.tests, other.is_known = set(self.arrivals), set(self.tests), self.is_known
+        other.arrivals, other.copies = set(self.arrivals), set(self.copies)
+        other.tests, other.is_known = set(self.tests), self.is_known
         other._first = {barrier: set(phases) for barrier, phases in self._first.items()}
         other._tested = dict(self._tested)
         other._open, other._reported = dict(self._open), set(self._reported)
@@ -80,6 +83,8 @@ class PhaseLog:
             return
         self.barriers.setdefault(place, set()).add(barrier)
         by = (barrier, int(np.argmax(warps)))
+        if role == "bulk":
+            self.copies.add(place)
         again = role in ("arrive", "expect") and self._arrive_again(place, warps, barrier)
         if role == "test":
             self._tests = warps + (0 if self._tests is None else self._tests)
@@ -170,6 +175,7 @@ def handovers(log: PhaseLog, is_for_all: Mapping[Place, bool]) -> Handovers:
         mbarriers[Mbarrier(name=name, arrivals=1, ahead=ahead)] = len(barriers)
         found |= {place: Handover("awaits", name) for place in tests}
         found |= {place: Handover("arrives", name) for place in places & arrivals}
+        found |= {place: Handover("reports", name) for place in (places & log.copies) - arrivals}
     return found, mbarriers
 
 

@@ -118,6 +118,7 @@ class _Warp:
         self.trips: dict[int, int] = {}
         self.arrived, self.awaited = Counter[str](), Counter[str]()
         self.copies = Counter[int]()
+        self.reported = Counter[str]()
         self.steps = 0
 
 
@@ -197,8 +198,10 @@ class _Block:
             yield number if one is not None and one.op in ACCESS_KINDS else -1
             if number in self.copies:
                 warp.copies[number] += 1
+            if one is not None and one.reports_to is not None:
+                warp.reported[one.reports_to] += 1
             if one is not None and one.arrives is not None:
-                if self.copies_return or not warp.copies:  # the phase waits for copies that do not come back
+                if self.copies_return or not warp.reported[one.arrives]:  # the phase waits for copies that do not come back
                     self.complete[one.arrives].setdefault(warp.arrived[one.arrives], set()).add(place)
                 warp.arrived[one.arrives] += 1
             warp.at = self._following(step, number, warp)

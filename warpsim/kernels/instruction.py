@@ -244,6 +244,7 @@ class Instruction(StrictModel):
         hints: when it may issue, in place of what its registers say; None: its registers decide.
         arrives: the mbarrier of the block at which the warp arrives with this instruction (docs/model.md, section 4).
         awaits: the mbarrier for whose next phase the warp waits after this instruction.
+        reports: the mbarrier at which later arrivals of the warp wait for this "async_copy"; left out if it arrives itself.
         comment: free text, such as the corresponding machine instruction.
     """
 
@@ -257,6 +258,7 @@ class Instruction(StrictModel):
     hints: Hints | None = None
     arrives: MbarrierName | None = None
     awaits: MbarrierName | None = None
+    reports: MbarrierName | None = None
     comment: str = ""
 
     def __init__(self, *op: str, **fields: Any) -> None:
@@ -269,6 +271,11 @@ class Instruction(StrictModel):
     def names_mbarrier(self) -> bool:
         """Whether the warp arrives at an mbarrier with it, or awaits one."""
         return self.arrives is not None or self.awaits is not None
+
+    @property
+    def reports_to(self) -> str | None:
+        """The mbarrier at which arrivals of the warp wait for it; None: it is no such copy."""
+        return self.reports or (self.arrives if self.op == "async_copy" else None)
 
     @field_validator("access")
     @classmethod
@@ -329,6 +336,8 @@ def _problems_of_mbarriers(one: Instruction) -> Iterator[str]:
         yield f"arrives = {one.arrives!r}: must be left out for {one.op}; an async_copy arrives, or a class without an access"
     if one.awaits is not None and one.op in (*MEMORY_OPS, *OPS_WITHOUT_RESULT):
         yield f"awaits = {one.awaits!r}: must be left out for {one.op}; a class without an access of its own tests an mbarrier"
+    if one.reports is not None and (one.op != "async_copy" or one.arrives is not None):
+        yield f"reports = {one.reports!r}: must be left out but for an async_copy that does not arrive itself"
     if one.awaits is not None and one.arrives is not None:
         yield f"arrives, awaits = {one.arrives!r}, {one.awaits!r}: must not be given together"
 

@@ -37,7 +37,8 @@ def _text(step: Step, registers: tuple[str, ...]) -> str:
         words.append("<- " + ", ".join(registers[source] for source in step.src))
     if step.kind == "branch":
         words.append(f"else go to {step.target}")
-    words += [f"{role} {name}" for role in ("arrives", "awaits") if (name := getattr(step.instruction, role)) is not None]
+    named = {role: getattr(step.instruction, role) for role in ("arrives", "awaits", "reports")}
+    words += [f"{role} {name}" for role, name in named.items() if name is not None]
     if step.instruction.cost is not None:
         words.append(f"[{cost_text(step.instruction.cost)}]")
     return " ".join(words)

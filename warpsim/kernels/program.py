@@ -149,7 +149,7 @@ def _what_acts(value: Any) -> Any:
     """Returns JSON values without the comments of instructions, and without optional keys that are not given, at any depth."""
     if isinstance(value, dict):
         of_accesses = ("contended_addresses", "l1_late_cycles", "l2_late_cycles", "l2_kept")
-        optional = ("reads", "hints", "arrives", "awaits", "mbarriers", *of_accesses)
+        optional = ("reads", "hints", "arrives", "awaits", "reports", "mbarriers", *of_accesses)
         acting = {key: inner for key, inner in value.items() if key != "comment" and (key not in optional or inner)}
         costs = {key: cycles for key, cycles in (acting.pop("cost", None) or {}).items() if cycles is not None}
         return {key: _what_acts(inner) for key, inner in acting.items()} | ({"cost": costs} if costs else {})
@@ -230,7 +230,8 @@ def _entry_problems(kernel: Kernel) -> Iterator[str]:
 
 def _mbarrier_problems(kernel: Kernel) -> Iterator[str]:
     """Yields errors for mbarriers that instructions name, but the kernel does not, and for those at which nobody arrives."""
-    named, known = {"arrives": set[str](), "awaits": set[str]()}, [mbarrier.name for mbarrier in kernel.mbarriers]
+    named = {"arrives": set[str](), "awaits": set[str](), "reports": set[str]()}
+    known = [mbarrier.name for mbarrier in kernel.mbarriers]
     yield from (f"mbarriers: {name!r} is there twice" for name in sorted({name for name in known if known.count(name) > 1}))
     for path, one in walk(kernel.body):
         for role, names in named.items():

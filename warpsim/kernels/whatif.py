@@ -72,7 +72,7 @@ def interleaved(kernel: Kernel, copies: int) -> Kernel:
                 update={
                     "src": tuple(f"{register}_{copy}" for register in instruction.src),
                     "dst": f"{instruction.dst}_{copy}" if instruction.dst is not None else None,
-                    **({} if copy == copies - 1 else {"arrives": None, "awaits": None}),
+                    **({} if copy == copies - 1 else {"arrives": None, "awaits": None, "reports": instruction.reports_to}),
                 }
             )
             for copy in range(copies)
@@ -110,8 +110,8 @@ def without(kernel: Kernel, *ops: str) -> Kernel:
     """Returns the kernel without the instructions of some operation classes.
 
     The branches of conditionals, the exit, and instructions that name mbarriers stay: other warps wait for them, and they for
-    others. A conditional of which only one side remains keeps that side; if no side remains, it becomes its branch. A loop with an
-    empty body is removed.
+    others. A conditional of which only one side remains keeps that side; if no side remains, it becomes its branch. A loop
+    with an empty body is removed.
 
     Raises:
         ValueError: the kernel has no other instructions.

@@ -17,7 +17,7 @@ class Arrival:
     Attributes:
         issue: cycle of the issue.
         ready: cycle of the arrival for all but the copies.
-        copies: asynchronous copies that the warp had issued by then.
+        copies: asynchronous copies of the warp that had issued by then and report to the mbarrier.
     """
 
     issue: int

@@ -288,8 +288,8 @@ class Machine:
             if step.access_kind == "load":
                 load = flight
                 warp.loads.append(flight)
-            if step.op == "async_copy":
-                warp.copies.append(flight)
+            if step.instruction.reports_to is not None:
+                warp.reported[step.instruction.reports_to].append(flight)
             if step.access_kind == "load" or self.gpu.memory.store_drain_cycles is not None:
                 warp.accesses.append(flight)
                 if flight.unserved:
@@ -322,8 +322,8 @@ class Machine:
             self.blocks.arrive(sm, warp, t)
         if step.instruction.arrives is not None:
             latency = 0 if access is not None else wait + costs.latency_cycles
-            arrival = Arrival(t, t + max(1, latency), tuple(warp.copies))
-            self.blocks.arrive_at_mbarrier(sm, warp, step.instruction.arrives, arrival)
+            name = step.instruction.arrives
+            self.blocks.arrive_at_mbarrier(sm, warp, name, Arrival(t, t + max(1, latency), tuple(warp.reported[name])))
         if step.instruction.awaits is not None:
             warp.last_barrier = step.place
             self.blocks.await_mbarrier(sm, warp, step.instruction.awaits, t)

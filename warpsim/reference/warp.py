@@ -6,7 +6,7 @@ Numbers in parentheses are sections of docs/model.md.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -185,7 +185,7 @@ class Warp:
         self.last_barrier = ""  # the place of its latest barrier, or of the instruction that awaited an mbarrier later
         self.barrier_passed = start - 1  # cycle of the last arrival at its latest barrier
         self.barrier_end = start  # that cycle + the barrier's latency
-        self.copies: list[Flight] = []  # its asynchronous copies
+        self.reported: defaultdict[str, list[Flight]] = defaultdict(list)  # asynchronous copies that report to each mbarrier
         self.arrived: Counter[str] = Counter()  # how often at each mbarrier
         self.awaited: Counter[str] = Counter()  # how often it has waited for each mbarrier
         self.phase_awaited: Phase | None = None  # that for which it has waited latest

@@ -63,12 +63,13 @@ def encode_mbarriers(program: FlatProgram, kernel: Kernel) -> Records:
     numbers = {mbarrier.name: number for number, mbarrier in enumerate(kernel.mbarriers)}
     named = any(step.instruction is not None and step.instruction.names_mbarrier for step in program.steps)
     records = np.zeros(len(program.steps) if named else 0, MBARRIER).view(np.recarray)
-    records["arrives"] = records["awaits"] = -1
+    records["arrives"] = records["awaits"] = records["reports"] = -1
     for record, step in zip(records, program.steps, strict=False):
         one = step.instruction
         if one is None:
             continue
-        record["copies"] = one.op == "async_copy"
+        if one.reports_to is not None:
+            record["reports"] = numbers[one.reports_to]
         for role in ("arrives", "awaits"):
             if (name := getattr(one, role)) is not None:
                 record[role], facts = numbers[name], kernel.mbarriers[numbers[name]]
