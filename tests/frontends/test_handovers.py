@@ -32,6 +32,12 @@ INLINE void wait(uint64_t* b, uint32_t parity) {
   asm volatile("{.reg .pred P;\\nAGAIN: mbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1;\\n@P bra DONE;\\nbra AGAIN; DONE: }"
                :: "r"(shared(b)), "r"(parity) : "memory");
 }
+INLINE uint32_t has_come(uint64_t* b, uint32_t parity) {
+  uint32_t ok;
+  asm volatile("{.reg .pred P;\\nmbarrier.try_wait.parity.shared::cta.b64 P, [%1], %2;\\nselp.b32 %0, 1, 0, P;}"
+               : "=r"(ok) : "r"(shared(b)), "r"(parity) : "memory");
+  return ok;
+}
 INLINE void bulk(void* to, const void* from, uint32_t n, uint64_t* b) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                :: "r"(shared(to)), "l"(from), "r"(n), "r"(shared(b)) : "memory");
@@ -65,11 +71,13 @@ extern "C" __global__ void ring(const float* in, float* out, int tiles) {
     }
   } else {
     float sum = 0;
+    uint32_t ok = PEEKS ? has_come(&full[0], 0) : 0;
     int stage = 0; uint32_t phase = 0;
     if (FIRST == 0) for (int i = 0; i < STAGES; ++i) if (threadIdx.x % 32 == 0) arrive(&empty[i]);
     for (int t = 0; t < tiles; ++t) {
-      wait(&full[stage], phase);
+      if (!ok) wait(&full[stage], phase);
       for (int i = threadIdx.x - 32; i < TILE; i += consumers * 32) sum += buffer[stage][i];
+      ok = PEEKS && t + 1 < tiles ? has_come(&full[(stage + 1) % STAGES], phase ^ (stage + 1 == STAGES)) : 0;
       __syncwarp();
       if ((HANDS_BACK & 1) && threadIdx.x % 32 == 0) arrive(&empty[stage]);
       if (HANDS_BACK & 2) sum *= 2;
@@ -85,9 +93,10 @@ TILES = 64
 ONE_BLOCK = ws.Launch(blocks=1, block_warps=5)
 
 
-def ring(stages=4, first=1, copy_first=0, hands_back=1, tiles=TILES):
+def ring(stages=4, first=1, copy_first=0, hands_back=1, peeks=0, tiles=TILES):
     """Returns the kernel, and what its import has to say about waits."""
     options = [f"-DSTAGES={stages}", f"-DFIRST={first}", f"-DCOPY_FIRST={copy_first}", f"-DHANDS_BACK={hands_back}"]
+    options.append(f"-DPEEKS={peeks}")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         kernel = ws.kernels.from_cuda(SOURCE, "sm_90", launch=(132, 160), args={"tiles": tiles}, options=options, caches="none")
@@ -112,6 +121,15 @@ def test_producer_and_consumers(compiler, copy_first):
     copies = [one for _, one in walk(kernel.body) if isinstance(one, Instruction) and one.op == "async_copy"]
     assert len(copies) == (1 if copy_first else 2) * len(filling)
     assert all(one.hints is None for one in copies)
+
+
+def test_a_test_ahead_of_the_wait_is_no_wait(compiler):
+    """Consumers ask for the next tile before they hand the buffer of this one back, and wait for it only if it has not come."""
+    (kernel, waits), (plain, _) = ring(peeks=1), ring()
+    assert not waits
+    assert kernel.mbarriers == plain.mbarriers
+    tests = [one for _, one in walk(kernel.body) if isinstance(one, Instruction) and "PHASECHK" in one.comment]
+    assert len(tests) == len([one for one in tests if one.awaits]) + 2
 
 
 def test_buffers_that_are_free_since_consumers_say_so(compiler):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -21,7 +22,7 @@ from warpsim.frontends.accesses import space_of
 from warpsim.frontends.flow import Place
 from warpsim.frontends.handovers import PhaseLog
 from warpsim.frontends.integers import UNKNOWN, Values
-from warpsim.frontends.operands import Address, Immediate, Register, operands
+from warpsim.frontends.operands import Address, Immediate, Register, conditions, operands
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.kernels.instruction import MOST_COUNTED
 from warpsim.units import WARP_LANES
@@ -115,6 +116,20 @@ def is_phase_test(one: MachineInstruction) -> bool:
     if one.base == "SYNCS":
         return ".PHASECHK" in one.opcode
     return one.opcode == "LOP3.LUT" and _compares_signs(one.operands)
+
+
+def is_peek(rest: Sequence[MachineInstruction]) -> bool:
+    """Returns whether a phase test asks ahead of the wait for the phase, which comes later unless the test succeeds.
+
+    Args:
+        rest: the test, and the instructions after it in its block. Where a warp waits, a jump among them depends on the test.
+    """
+    test = rest[0]
+    if test.base != "SYNCS" or not is_phase_test(test):
+        return False
+    flag = operands(test.operands)[0]
+    jumps = [one for one in rest[1:] if one.base in ("BRA", "JMP", "BRX", "EXIT")]
+    return isinstance(flag, Register) and all(flag.name not in {part.name for part in conditions(one)} for one in jumps)
 
 
 @lru_cache(maxsize=65536)

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
-from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_past_l1, is_phase_test, role_of
+from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_past_l1, is_peek, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
 from warpsim.frontends.dependences import Waits, has_control_fields, is_group_product, products_left
 from warpsim.frontends.errors import FrontEndError
@@ -119,7 +119,8 @@ class Emitter:
         )
         for index, one in made:
             found.append(self._if_made(number, index, one))
-            if is_phase_test(self.function.code[index]) and (number, index) not in self.handovers:
+            rest = self.function.code[index : self.flow.blocks[number].code.stop]
+            if is_phase_test(rest[0]) and not is_peek(rest) and (number, index) not in self.handovers:
                 found += self._phase(number, index)
         return found
 

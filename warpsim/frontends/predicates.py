@@ -205,6 +205,12 @@ def succeeds(suffixes: Suffixes, parts: Parts) -> Effect:
     return lambda s: [(flag, array(1))]
 
 
+def fails(parts: Parts) -> Effect:
+    """What a warp tries before it waits for the same thing: it does not succeed, so that it waits."""
+    flag = name_of(parts[0])
+    return lambda s: [(flag, array(0))]
+
+
 def ballot(active: NDArray[np.bool_]) -> Values:
     """Returns for each thread a word with a bit for each active thread of its warp."""
     lanes = active.reshape(-1, WARP_LANES)

@@ -6,7 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from warpsim.frontends.accesses import TEXTURES, space_of
-from warpsim.frontends.async_copies import PHASE_WORD_OFFSET, Role, barrier_address, bulk_of, corner_of, phase_word, role_of
+from warpsim.frontends.async_copies import (
+    PHASE_WORD_OFFSET,
+    Role,
+    barrier_address,
+    bulk_of,
+    corner_of,
+    is_peek,
+    phase_word,
+    role_of,
+)
 from warpsim.frontends.effects import Effect
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow
@@ -28,6 +37,7 @@ from warpsim.frontends.operands import (
     table_of,
     written,
 )
+from warpsim.frontends.predicates import fails
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.semantics import effect_of
 from warpsim.frontends.stated import unused_comparisons
@@ -98,6 +108,8 @@ class Steps:
                 continue
             where = accessed_by(one) if accessed else ()
             effect = effect_of(one) if results and self._is_followed(number, one) else None
+            if role == "test" and is_peek(self.flow.function.code[index : self.flow.blocks[number].code.stop]):
+                role, effect = None, fails(operands(one.operands))
             step = Step(index, one, effect, results, guard_of(one), where, role)
             if role is not None:
                 corner, stated = corner_of(one), [self.tiles[str(key)] for key in keys_of(one) if str(key) in self.tiles]
