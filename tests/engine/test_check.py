@@ -32,7 +32,7 @@ def started(case: Case) -> tuple[Any, Any]:
     return machine, allocate(machine)
 
 
-@examples(90)
+@examples(75)
 @given(cases() | with_all_options_of_a_core() | with_mbarriers(), st.lists(st.integers(1, 90), min_size=1, max_size=6))
 def test_every_program_is_consistent_at_every_cycle(case: Case, steps: list[int]) -> None:
     """Stops at random cycles, counts from the first of them on, and verifies at each."""

@@ -139,7 +139,7 @@ def with_mbarriers(draw: st.DrawFn) -> Case:
     kernel = draw(pipelines(case.launch.block_warps, case.kernel.endless))
     if draw(st.integers(0, 3)) == 0:
         kernel = kernel.model_copy(update={"body": draw(hinted(kernel.body, every=draw(st.sampled_from([2, 4]))))})
-    length = {} if case.options["cycles"] is None else {"cycles": 4 * case.options["cycles"]}
+    length = {} if case.options["cycles"] is None else {"cycles": 2 * case.options["cycles"]}
     return replace(case, kernel=kernel, options=case.options | length)
 
 
