@@ -55,3 +55,15 @@ class Pipeline:
     def formula(self, stages: int) -> float:
         """Returns the cycles of a tile by Little's law: the slower of work and transfer, or a stage's share of its round trip."""
         return max(self.work(), self.transfer, (self.gpu.memory.latency_cycles + self.work()) / stages)
+
+
+@dataclass(frozen=True)
+class TileTime:
+    """A row of the results: the cycles of a tile, simulated and by the formula."""
+
+    chip: str
+    load: float
+    stages: int
+    cycles: float
+    standard_error: float
+    formula: float

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from _tables import markdown_table, replace_tables
+from _tables import markdown_table, replace_tables, write_rows
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pipelines import Pipeline
+from pipelines import Pipeline, TileTime
 
 import warpsim as ws
 
@@ -43,7 +42,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
         formula = [pipeline.formula(stages) for stages in STAGES]
         for stages, time, closed in zip(STAGES, simulated, formula, strict=True):
             spread = float(found[pipeline, stages].std(ddof=1) / np.sqrt(replicates))
-            rows.append((pipeline.gpu.name, pipeline.load, stages, round(time, 1), round(spread, 2), round(closed, 1)))
+            rows.append(TileTime(pipeline.gpu.name, pipeline.load, stages, round(time, 1), round(spread, 2), round(closed, 1)))
         errors = [100 * (closed / time - 1) for closed, time in zip(formula, simulated, strict=True)]
         worst = max(range(len(STAGES)), key=lambda i: abs(errors[i]))
         table.append({
@@ -55,10 +54,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
             "with stages": STAGES[worst],
             "cycles of a tile, 8 stages": f"{simulated[-1]:.0f}",
         })  # fmt: skip
-    with (out / "stages.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("chip", "load", "stages", "cycles", "standard_error", "formula"))
-        writer.writerows(rows)
+    write_rows(out / "stages.csv", rows)
     replace_tables(HERE / "README.md", markdown_table(table))
     figure(pipelines, found).savefig(out / "stages.png", dpi=150)
     print(f"{out / 'stages'}.csv: cycles of a tile; .png: figure")

@@ -13,9 +13,10 @@ from tests.engine.test_against_reference import assert_same
 from tests.engine.test_check import started
 from tests.support.cases import Case, op_facts, small_gpu
 from warpsim.arguments import DeadlockError
+from warpsim.engine import constants
 from warpsim.engine.check import InconsistentError, dump, verify
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop, Mbarrier
+from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop, Mbarrier, instruction
 from warpsim.reference import simulator
 from warpsim.reference.result import Result
 from warpsim.simulation.run import run_to
@@ -44,6 +45,10 @@ def run(program: Kernel, *, warps: int = 2, schedulers: int = 2, blocks: int = 1
 
 def issues(result: Result, slot: int) -> list[tuple[int, str]]:
     return [(cycle, op) for cycle, _, at, op in result.issues if at == slot]
+
+
+def test_both_layers_have_room_for_as_many_phases() -> None:
+    assert constants.MOST_PHASES == instruction.MOST_PHASES
 
 
 def test_a_warp_waits_until_the_result_of_the_last_arrival() -> None:

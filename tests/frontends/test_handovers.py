@@ -187,7 +187,7 @@ class TestPhaseLog:
     ALL, FIRST = np.ones(2, bool), np.array([True, False])
 
     def log(self, *events):
-        log = PhaseLog()
+        log = PhaseLog(2)
         for place, role, barrier, *operand in events:
             log.follow((0, place), role, self.FIRST if role in ("expect", "bulk") else self.ALL, barrier, *(operand or [-1]))
         return log

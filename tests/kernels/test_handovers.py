@@ -3,9 +3,9 @@
 import pytest
 
 from warpsim.kernels import Conditional, Instruction, Kernel, Loop, Mbarrier, producer_consumer
-from warpsim.kernels.handovers import copies_under_way, passes, runs_to_its_end, with_another_stage
+from warpsim.kernels.handovers import copies_under_way, passes, runs_to_its_end
 from warpsim.kernels.outstanding import MOST_OUTSTANDING, outstanding
-from warpsim.kernels.whatif import interleaved, without
+from warpsim.kernels.whatif import interleaved, with_another_stage, without
 
 AWAIT_EMPTY, COPY = Instruction("smem", awaits="empty"), Instruction("async_copy", arrives="full")
 AWAIT_FULL, HAND_BACK = Instruction("smem", awaits="full"), Instruction("smem", arrives="empty")

@@ -15,9 +15,8 @@ from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import changed_gpu
 from warpsim.kernels import Conditional, Instruction
 from warpsim.kernels.costs import data_stage
-from warpsim.kernels.handovers import with_another_stage
 from warpsim.kernels.traversal import walk
-from warpsim.kernels.whatif import converged, interleaved, without, without_conflicts
+from warpsim.kernels.whatif import converged, interleaved, with_another_stage, without, without_conflicts
 from warpsim.models import volkov
 from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
 from warpsim.models.parts.counts import bank_conflicts, counts

@@ -10,7 +10,7 @@ from warpsim.engine.fetch import begin_fetch
 from warpsim.engine.hints import forget_counted, has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.mbarriers import all_are_held, forget_phases, has_mbarriers, stuck
-from warpsim.engine.places import scheduler_at
+from warpsim.engine.places import scheduler_at, seat_number
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
 from warpsim.engine.timetable import set_alarm
@@ -27,8 +27,7 @@ _NONE = -1  # of a seat: no block is to start
 @inline
 def seat_of(machine, state, sm, slot):
     """Returns the seat to which a warp slot belongs."""
-    chip = machine.chip[0]
-    return state.seats[at(sm.index * chip.seats + chip.seat_of[at(slot)])]
+    return state.seats[at(seat_number(machine.chip[0], sm, slot))]
 
 
 # Occupancy

@@ -73,7 +73,7 @@ class Life(IntEnum):
     RUNNING = 1
     AT_BARRIER = 2
     DRAINING = 3  # `exit` has issued, accesses that it waits for are not back yet
-    AT_MBARRIER = 4
+    AT_MBARRIER = 4  # held until it is known when a phase is complete
 
 
 class Outcome(IntEnum):
@@ -103,7 +103,7 @@ OPERAND_SLOTS = 4  # of a machine instruction, at most
 LINE_BITS = 40  # behind the binary point of the lines of addresses, so that they are exact up to MOST_STEPS
 MOST_COUNTED, NEAR_COUNTED = 63, 7  # instructions that a dependence counter counts, at most; of these, in `State.counted`
 MOST_PHASES = 32  # of an mbarrier that can be open at a time
-NO_PHASE = -1
+NO_PHASE = -1  # number of a phase that has not begun
 GATES = UNITS + 2  # what can refuse an instruction: a unit, the limit of loads in flight, that of stores
 STATES = len(WarpState)
 

@@ -267,8 +267,7 @@ def note_served(machine, state, index, step, cycle, served, returns):
     sm.sent[at(kind - _LOAD)] -= 1
     note_flight(machine, state, sm, kind, returns)
     if has_mbarriers(machine.mbarriers):
-        slot_of_copy = slot_of(machine.chip[0], index)
-        copy_is_back(machine.mbarriers, machine, state, sm, index, slot_of_copy, step, cycle, served, returns)
+        copy_is_back(machine.mbarriers, machine, state, sm, index, step, cycle, served, returns)
     if not is_awaited(kind, machine.details[at(step)]):
         return
     slot, warp = slot_of(machine.chip[0], index), state.warps[at(index)]

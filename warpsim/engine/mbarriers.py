@@ -11,6 +11,7 @@ from warpsim.engine.attribution import count_barrier
 from warpsim.engine.bits import at, end_of, wait_until
 from warpsim.engine.constants import MOST_PHASES, NO_PHASE, UNKNOWN, Life, WarpState
 from warpsim.engine.jit import apart, inline, seldom
+from warpsim.engine.places import seat_number, slot_of
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import wait_for_step
 
@@ -41,12 +42,6 @@ def awaits_mbarrier(mbarriers, step):
     if mbarriers is None:
         return False
     return len(mbarriers) > 0 and mbarriers[at(step)].awaits >= 0
-
-
-@inline
-def seat_number(chip, sm, slot):
-    """Returns the number of the seat to which a warp slot belongs, among those of all SMs."""
-    return sm.index * chip.seats + chip.seat_of[at(slot)]
 
 
 @inline
@@ -180,7 +175,7 @@ def go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, is_last_ar
 
 
 @apart
-def copy_is_back(mbarriers, machine, state, sm, index, slot, step, cycle, served, returns):
+def copy_is_back(mbarriers, machine, state, sm, index, step, cycle, served, returns):
     """It is known when an access of a warp is back that issued at `cycle` and is served in cycle `served`.
 
     If it reports to an mbarrier, the phases wait for it in which the warp has arrived since. None of them can have been replaced,
@@ -191,8 +186,8 @@ def copy_is_back(mbarriers, machine, state, sm, index, slot, step, cycle, served
     mbarrier = np.int64(mbarriers[at(step)].reports)
     if mbarrier < 0:
         return
-    chip, seat = machine.chip[0], seat_number(machine.chip[0], sm, slot)
-    place = at(index * chip.mbarriers + mbarrier)
+    chip, slot = machine.chip[0], slot_of(machine.chip[0], index)
+    seat, place = seat_number(chip, sm, slot), at(index * chip.mbarriers + mbarrier)
     state.copies[place, _UNSERVED] -= 1
     state.copies[place, _BACK] = max(state.copies[place, _BACK], returns)
     number = state.passed[place, _ARRIVED] - 1

@@ -33,6 +33,12 @@ def slot_in(chip, s, lane):
 
 
 @inline
+def seat_number(chip, sm, slot):
+    """Returns the number of the seat to which a warp slot of an SM belongs, among those of the chip."""
+    return sm.index * chip.seats + chip.seat_of[at(slot)]
+
+
+@inline
 def scheduler_place(chip, sm, s):
     """Returns the place of scheduler s of an SM, of which the number is given, among the schedulers of the chip."""
     return sm * chip.schedulers + s

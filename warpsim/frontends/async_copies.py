@@ -196,7 +196,7 @@ class CopyLog:
         self._lengths: dict[Place, Counter[int]] = {}
         self._reporting: set[Place] = set()  # bulk copies into shared memory, of which barriers expect the bytes
         self._expected = 0
-        self.phases = PhaseLog()
+        self.phases = PhaseLog(warps)
 
     def copy(self) -> CopyLog:
         """Returns a log that goes on by itself."""

@@ -31,6 +31,7 @@ from warpsim.frontends.tiles import Tile
 from warpsim.hardware import files as params
 from warpsim.hardware.architectures import list_architectures, newest_up_to
 from warpsim.kernels.access import port_sectors
+from warpsim.kernels.costs import BULK_INTERVAL
 from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.statements import Statement
 from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
@@ -39,8 +40,6 @@ _COPIES, _PRODUCTS = 0, 1
 """Dependence counters that count asynchronous copies, where it is known how many are under way at the waits for them, and matrix
 products of warp groups, where some wait leaves some under way."""
 
-_INTERVAL_OF_BULKS = 2
-"""Cycles for which a bulk copy occupies the memory pipeline: as any instruction does (Huerta et al. 2025)."""
 
 @cache
 def classes_of(arch: int) -> frozenset[str]:
@@ -88,11 +87,7 @@ class Emitter:
         self.unshaped: Counter[str] = Counter()
         self.unnamed: dict[str, None] = {}
         self.used: set[str] = set()
-
-    @property
-    def counts_copies(self) -> bool:
-        """Whether some instruction waits for a count of copies."""
-        return any(self._left_at(place) is not None for place in self.copies.left if place not in self.handovers)
+        self.counts_copies = any(self._left_at(place) is not None for place in self.copies.left if place not in self.handovers)
 
     def notes(self) -> list[str]:
         """Returns what was assumed of opcodes and addresses."""
@@ -346,7 +341,7 @@ class Emitter:
             self.unnamed[f"{where}: {what}; give patterns with their tile, or in Python with an Access that has l2_hit"] = None
         lines = min(len(named.lines) if isinstance(named, Tile) else max(1, -(-length // LINE_BYTES)), MAX_REQUESTS)
         cost |= {"requests": lines, "bytes_per_request": round(length / lines, 3), "requested_bytes": length}
-        cost["interval_cycles"] = _INTERVAL_OF_BULKS
+        cost["interval_cycles"] = BULK_INTERVAL
 
     def _named(self, one: MachineInstruction, op: str) -> Access | int | None:
         """Returns the pattern or the ways that the caller states for an access with unknown addresses; None: nothing."""

@@ -41,7 +41,7 @@ class PhaseLog:
         is_known: whether all barriers that were named are known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, warps: int) -> None:
         self.barriers: dict[Place, set[int]] = {}
         self.arrivals: set[Place] = set()
         self.copies: set[Place] = set()
@@ -52,19 +52,19 @@ class PhaseLog:
         self._open: dict[tuple[int, int], Place] = {}  # barrier and warp that expects copies -> where, or its last copy since
         self._reported: set[tuple[int, int]] = set()  # barriers and warps with copies that nobody has announced
         self._replaced: set[Place] = set()  # arrivals after which the same warp has arrived again in the same phase
-        self._tests: NDArray[np.int64] | None = None  # of each warp so far
+        self._tests = np.zeros(warps, np.int64)  # of each warp so far
         self._latest: dict[tuple[int, int], tuple[Place, int]] = {}  # barrier and warp -> its latest arrival, tests before it
 
     def copy(self) -> PhaseLog:
         """Returns a log that goes on by itself."""
-        other = PhaseLog()
+        other = PhaseLog(len(self._tests))
         other.barriers = {place: set(named) for place, named in self.barriers.items()}
         other.arrivals, other.copies = set(self.arrivals), set(self.copies)
         other.tests, other.is_known = set(self.tests), self.is_known
         other._first = {barrier: set(phases) for barrier, phases in self._first.items()}
         other._tested = dict(self._tested)
         other._open, other._reported = dict(self._open), set(self._reported)
-        other._replaced, other._tests = set(self._replaced), None if self._tests is None else self._tests.copy()
+        other._replaced, other._tests = set(self._replaced), self._tests
         other._latest = dict(self._latest)
         return other
 
@@ -83,11 +83,9 @@ class PhaseLog:
             return
         self.barriers.setdefault(place, set()).add(barrier)
         by = (barrier, int(np.argmax(warps)))
-        if role == "bulk":
-            self.copies.add(place)
         again = role in ("arrive", "expect") and self._arrive_again(place, warps, barrier)
         if role == "test":
-            self._tests = warps + (0 if self._tests is None else self._tests)
+            self._tests = self._tests + warps
             self.tests.add(place)
             tested = self._tested.get(barrier, np.zeros_like(warps))
             if (warps & ~tested).any():
@@ -98,10 +96,12 @@ class PhaseLog:
             if again:
                 self._open.pop(by, None)
             self._reported.discard(by)
-        elif role == "bulk" and by in self._open:
-            self._open[by] = place
         elif role == "bulk":
-            self._reported.add(by)
+            self.copies.add(place)
+            if by in self._open:
+                self._open[by] = place
+            else:
+                self._reported.add(by)
         elif by in self._reported:  # it announces copies that have been made
             self._reported.remove(by)
             self.arrivals.add(place)
@@ -115,14 +115,13 @@ class PhaseLog:
 
         So do warps of which one thread announces bytes and the others arrive. The latest arrival stands for all of them.
         """
-        tests = np.zeros(warps.shape, np.int64) if self._tests is None else self._tests
         again = False
         for warp in np.flatnonzero(warps).tolist():
             before, then = self._latest.get((barrier, warp), (place, 0))
-            if before != place and then == tests[warp]:
+            if before != place and then == self._tests[warp]:
                 self._replaced.add(before)
                 again = True
-            self._latest[barrier, warp] = place, int(tests[warp])
+            self._latest[barrier, warp] = place, int(self._tests[warp])
         return again
 
     def groups(self) -> Iterator[tuple[set[Place], set[int]]]:

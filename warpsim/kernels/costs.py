@@ -12,6 +12,9 @@ from warpsim.kernels.access import Transactions, conflict_ways, transactions, up
 from warpsim.kernels.instruction import Cost, Instruction
 from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
 
+BULK_INTERVAL = Fraction(2)
+"""Cycles for which a bulk copy occupies the memory pipeline: as any instruction does (Huerta et al. 2025)."""
+
 _CLASS_COSTS = Cost()
 
 

@@ -1,19 +1,22 @@
-"""How far a warp's copies run ahead of the warps that use them, where mbarriers hand buffers over (docs/model.md, section 4)."""
+"""Buffers that warps of a block hand over at mbarriers (docs/model.md, section 4).
+
+How far do copies run ahead of the warps that use them? Does a block come to its end? How often does a warp arrive, and wait?
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from warpsim.kernels.instruction import MOST_PHASES, Instruction, Mbarrier
+from warpsim.kernels.instruction import Instruction, Mbarrier
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.steps import FlatProgram, Step, flatten
-from warpsim.kernels.traversal import has_op, inner_statements, walk
+from warpsim.kernels.traversal import walk
 from warpsim.units import ACCESS_KINDS, MAX_WARPS
 
 _MOST_STEPS = 100_000
-"""Steps of all warps together that are followed."""
+"""Steps that are followed of each warp."""
 
 
 def copies_under_way(kernel: Kernel, most: int) -> dict[int, dict[int, int]]:
@@ -43,27 +46,10 @@ def copies_under_way(kernel: Kernel, most: int) -> dict[int, dict[int, int]]:
 def runs_to_its_end(kernel: Kernel) -> bool:
     """Returns whether all warps of a block come to their ends if copies are back at once; True if that takes too long to find."""
     block = _Block(kernel, flatten(kernel), copies_return=True)
-    for warp, _ in block.issues():
-        if warp.steps > _MOST_STEPS:
-            return True
-    return all(block.has_ended(warp) or warp.steps > _MOST_STEPS for warp in block.warps)
-
-
-def with_another_stage(kernel: Kernel) -> Kernel | None:
-    """Returns a kernel with one buffer more for the warps that copy, in as much shared memory; None if no warp awaits any."""
-    handed_back = _awaited_by_copies(kernel.body)
-    if not handed_back or any(one.ahead == MOST_PHASES for one in kernel.mbarriers if one.name in handed_back):
-        return None
-    mbarriers = (one.model_copy(update={"ahead": one.ahead + (one.name in handed_back)}) for one in kernel.mbarriers)
-    return kernel.model_copy(update={"mbarriers": tuple(mbarriers)})
-
-
-def _awaited_by_copies(statements: tuple[Statement, ...]) -> set[str]:
-    """Returns the mbarriers that are awaited in a list of statements, at any depth, which copies as well."""
-    found = set[str]()
-    if has_op(statements, "async_copy"):
-        found |= {one.awaits for one in statements if isinstance(one, Instruction) and one.awaits is not None}
-    return found.union(*(_awaited_by_copies(inner) for one in statements for _, inner in inner_statements(one)))
+    for _ in block.issues():
+        pass
+    too_long = any(warp.steps > _MOST_STEPS for warp in block.warps)
+    return too_long or all(block.has_ended(warp) for warp in block.warps)
 
 
 Passes = Counter[tuple[str, str]]
@@ -74,11 +60,11 @@ def passes(statements: tuple[Statement, ...], warp: int) -> Passes | None:
     """Returns how often a warp of a block passes each mbarrier in some statements; None if chance decides."""
     try:
         return _passes(statements, warp)[0]
-    except _ChanceDecides:
+    except _ChanceDecidesError:
         return None
 
 
-class _ChanceDecides(Exception):  # noqa: N818 (nobody sees it)
+class _ChanceDecidesError(Exception):
     """How often a warp passes mbarriers depends on chance."""
 
 
@@ -99,11 +85,11 @@ def _passes(statements: tuple[Statement, ...], warp: int) -> tuple[Passes, bool]
         inside = [_passes(side, warp) for side in sides]
         by_chance = isinstance(one, Conditional) and len(inside) > 1 and not one.diverges
         if by_chance and any(passed or ends for passed, ends in inside):
-            raise _ChanceDecides
+            raise _ChanceDecidesError
         low, high = one.trip_range if isinstance(one, Loop) else (1, 1)
         for passed, ends in inside:
             if passed and (low != high or low < 1):
-                raise _ChanceDecides
+                raise _ChanceDecidesError
             found.update({what: times * low for what, times in passed.items()})
             if ends:
                 return found, True
@@ -136,9 +122,9 @@ class _Block:
         kinds = {tuple(index in warps for warps in sides): index for index in reversed(range(size))}
         self.warps = [_Warp(entry, index) for entry in program.entries for index in sorted(kinds.values())]
         self.complete: dict[str, dict[int, set[int]]] = {name: {} for name in self.facts}
-        self.arriving = self._who_arrives(kernel)
+        self.arriving = self._who_arrives()
 
-    def _who_arrives(self, kernel: Kernel) -> dict[str, set[int]]:
+    def _who_arrives(self) -> dict[str, set[int]]:
         """Returns which kinds of warps arrive at each mbarrier, by their place in `warps`."""
         found: dict[str, set[int]] = {name: set() for name in self.facts}
         for place, warp in enumerate(self.warps):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from warpsim.kernels.arguments import Arguments
+from warpsim.kernels.costs import BULK_INTERVAL
 from warpsim.kernels.instruction import MAX_REQUESTS, MOST_PHASES, Access, Cost, Instruction, Mbarrier
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop
 from warpsim.units import LINE_BYTES, MAX_WARPS
 
 _REGISTERS = 64
-
-_INTERVAL = Fraction(2)
-"""Cycles for which a bulk copy occupies the memory pipeline: as any instruction does (Huerta et al. 2025)."""
 
 
 def producer_consumer(
@@ -47,7 +43,7 @@ def producer_consumer(
         requests=tile_bytes // LINE_BYTES,
         bytes_per_request=LINE_BYTES,
         requested_bytes=tile_bytes,
-        interval_cycles=_INTERVAL,
+        interval_cycles=BULK_INTERVAL,
     )
     copies = (
         Instruction("smem", awaits="empty", comment="is the buffer free?"),

@@ -1,7 +1,7 @@
 """What-if studies: kernels with other resources or a changed program.
 
 `changed_kernel` changes what a kernel needs of an SM. The other functions change the program: they add independent
-instructions, or remove a cost. In a changed program all registers that the original writes become inputs, since the
+instructions or a stage, or remove a cost. In a changed program all registers that the original writes become inputs, since the
 instructions that wrote them may have been removed.
 """
 
@@ -12,10 +12,10 @@ from typing import Any
 
 from warpsim.arguments import integer
 from warpsim.hardware.memo import kept_by_object
-from warpsim.kernels.instruction import Cost, Instruction
+from warpsim.kernels.instruction import MOST_PHASES, Cost, Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop, Statement
-from warpsim.kernels.traversal import expected_instructions, mapped, walk
+from warpsim.kernels.traversal import expected_instructions, has_op, inner_statements, mapped, walk
 from warpsim.units import MAX_WARPS
 
 _RESOURCES = ("registers_per_thread", "shared_bytes_per_block")
@@ -141,6 +141,23 @@ def converged(kernel: Kernel) -> Kernel:
 
     program = _program(kernel, lambda instruction: [instruction], edit_conditional)
     return _with(kernel, **program, inputs=_registers(kernel))
+
+
+def with_another_stage(kernel: Kernel) -> Kernel | None:
+    """Returns a kernel with one buffer more for the warps that copy, in as much shared memory; None if no warp awaits any."""
+    handed_back = _awaited_by_copies(kernel.body)
+    if not handed_back or any(one.ahead == MOST_PHASES for one in kernel.mbarriers if one.name in handed_back):
+        return None
+    mbarriers = (one.model_copy(update={"ahead": one.ahead + (one.name in handed_back)}) for one in kernel.mbarriers)
+    return kernel.model_copy(update={"mbarriers": tuple(mbarriers)})
+
+
+def _awaited_by_copies(statements: tuple[Statement, ...]) -> set[str]:
+    """Returns the mbarriers that are awaited in a list of statements, at any depth, which copies as well."""
+    found = set[str]()
+    if has_op(statements, "async_copy"):
+        found |= {one.awaits for one in statements if isinstance(one, Instruction) and one.awaits is not None}
+    return found.union(*(_awaited_by_copies(inner) for one in statements for _, inner in inner_statements(one)))
 
 
 def with_instructions(kernel: Kernel, edit: Callable[[Instruction], Instruction]) -> Kernel:
