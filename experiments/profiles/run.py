@@ -1,7 +1,8 @@
 """How far is the replay of a profiled launch from what the profiler measured? Launches of public Nsight Compute reports.
 
 The reports are not part of the project: `sources.csv` names repository, commit and path of each, and `clone.sh` brings them into
-a folder, which the environment variable WARPSIM_PROFILES names. What is not there is counted, and left out.
+a folder, which the environment variable WARPSIM_PROFILES names. What is not there is counted, and left out. `later.csv` names
+those that were replayed for the first time when all rules for the others had been made.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.errors import MissingReaderError, ProfileError
+from warpsim.profiles.replay import BUDGET
 from warpsim.profiles.report import read_report
 from warpsim.profiles.roofline import roofline
 
@@ -61,26 +63,32 @@ INPUTS = {
 """Kernel -> rates of the chip that were read from its own launch, since no source was found."""
 
 
+LISTS = {"sources.csv": ("launches.csv", "tables.md", "profiles.png"), "later.csv": ("later.csv", "later.md", "later.png")}
+"""List of reports -> the files of its launches, tables and figure."""
+
+
 def main(out: Path, *, full: bool = False, workers: int = 1) -> int:
-    """Replays all launches, and writes the tables and the figure. `full`: five replicates and twice the work of each."""
+    """Replays all launches, and writes the tables and the figures. `full`: five replicates and twice the work of each."""
     out.mkdir(parents=True, exist_ok=True)
     folder = Path(os.environ.get("WARPSIM_PROFILES", "reports"))
-    done = out / "launches.csv"
-    rows = list(_replays(folder, 5 if full else 2, 6_000_000 if full else 3_000_000, done))
-    text = tables(rows)
-    (out / "tables.md").write_text(text, encoding="utf-8")
-    print(text)
-    figure(rows, out / "profiles.png")
+    for listed, (launches, page, picture) in LISTS.items():
+        rows = list(_replays(wanted(listed), folder, 5 if full else 2, 2 * BUDGET if full else BUDGET, out / launches))
+        text = tables(rows)
+        (out / page).write_text(text, encoding="utf-8")
+        print(text)
+        figure(rows, out / picture)
     return 0
 
 
-def wanted() -> list[dict[str, str]]:
-    """Returns the reports of sources.csv: repository, commit, path, file and launches."""
-    with (HERE / "sources.csv").open(encoding="utf-8", newline="") as stream:
+def wanted(listed: str) -> list[dict[str, str]]:
+    """Returns the reports of a list: repository, commit, path, license and launches."""
+    with (HERE / listed).open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
 
 
-def _replays(folder: Path, replicates: int, budget: int, path: Path) -> Iterator[dict[str, Any]]:
+def _replays(
+    reports: list[dict[str, str]], folder: Path, replicates: int, budget: int, path: Path
+) -> Iterator[dict[str, Any]]:
     """Yields the rows of all launches. Each row is written at once; those that the file holds already are taken from it."""
     old: list[dict[str, Any]] = []
     if path.exists():
@@ -92,7 +100,7 @@ def _replays(folder: Path, replicates: int, budget: int, path: Path) -> Iterator
         writer = csv.DictWriter(stream, COLUMNS, restval="")
         if not old:
             writer.writeheader()
-        for source in wanted():
+        for source in reports:
             if (source["repository"], source["commit"], source["path"]) not in known:
                 for row in _of_report(folder, source, replicates, budget):
                     writer.writerow(row)

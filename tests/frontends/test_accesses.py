@@ -13,7 +13,7 @@ from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.geometry import as_geometry
 from warpsim.kernels.access import conflict_ways
-from warpsim.kernels.costs import access_transactions
+from warpsim.kernels.costs import access_transactions, costs_on
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional
 from warpsim.kernels.traversal import expected_executions, walk
@@ -152,16 +152,21 @@ def test_threads_that_update_one_word_of_shared_memory_follow_one_another(opcode
     ("index", "expected"), [("0x1f", 32), ("0x3", 4), ("0x20", 1)], ids=["own", "one of four", "alike in a warp"]
 )
 def test_constants_of_different_addresses_follow_one_another(index, expected):
+    """Each takes the unit of constants 2 cycles; chips of Pascal read them as shared memory, in as many ways."""
     rows = [f"LOP3.LUT R7, R0, {index}, RZ, 0xc0, !PT", "SHF.L.U32 R8, R7, 0x2, RZ", "--:-:0:-:1 LDC R4, c[0x3][R8+0x40]"]
-    assert ways(kernel(*rows, "01:-:-:-:1 FADD R5, R4, R4")) == expected
+    costs = costs_on(ws.load_gpu("a100"), only(kernel(*rows, "01:-:-:-:1 FADD R5, R4, R4"), "constant"))
+    assert (costs.unit_cycles, costs.latency_cycles, costs.data_cycles) == (2 * expected, 29 + 2 * (expected - 1), 0)
+    rows[2] = "LDC R4, c[0x3][R8+0x40]"
+    assert ways(kernel(*rows, "FADD R5, R4, R4", arch=61, caches="none")) == expected
 
 
 def test_constants_whose_addresses_depend_on_data_are_asked_for():
     rows = ["LDG.E R6, [R2.64]", ".line 7", "LDC R4, c[0x3][R6]"]
     with pytest.warns(AssumptionWarning, match="line 7 of .*: the addresses of LDC depend on data: taken as one for all threads"):
         found = to_kernel(function(*INDEX, *rows, "EXIT", arch=80), as_geometry("64,256"), Choices(), name="f")
-    assert ways(found) == 1
-    assert ways(kernel(*rows, patterns={7: 5}, caches="none")) == 5
+    a100 = ws.load_gpu("a100")
+    assert costs_on(a100, only(found, "constant")).unit_cycles == 2
+    assert costs_on(a100, only(kernel(*rows, patterns={7: 5}, caches="none"), "constant")).unit_cycles == 2 * 5
     with pytest.raises(FrontEndError, match=r"patterns\['7'\] = 'random': must be how many constants a warp reads, 1 to 32"):
         kernel(*rows, patterns={7: "random"})
 

@@ -126,6 +126,25 @@ def test_families_of_opcodes_with_suffixes():
     }
 
 
+@pytest.mark.parametrize(
+    ("opcode", "name", "unit"),
+    [
+        ("F2F.F64.F32", "rtx4090", "fp64"),
+        ("F2I.S64.F64.TRUNC", "t4", "fp64"),
+        ("F2F.F64.F32", "a100", "sfu"),
+        ("F2F.F16.F32", "t4", "sfu"),
+        ("DADD", "t4", "fp64"),
+        ("LDC", "h100", "adu"),
+        ("BAR.SYNC", "v100", "adu"),
+        ("R2UR", "a40", "lsu"),
+    ],
+)
+def test_the_unit_of_an_opcode(opcode, name, unit):
+    """A Turing's counters have conversions of double precision at its FP64 unit, an H100's at that of special functions."""
+    gpu = ws.load_gpu(name)
+    assert gpu.unit_of(opcodes().operation(opcodes().family(one(opcode))[0], frozenset(gpu.ops))) == unit
+
+
 def test_fences_for_the_chip_take_time_and_those_of_a_block_an_issue_slot():
     rows = ("--:-:-:-:6 MEMBAR.SC.GPU", "--:-:-:-:6 MEMBAR.ALL.CTA", "IADD3 R1, R1, 0x1, RZ", "EXIT")
     kernel = to_kernel(function(*rows), as_geometry("64,128"), Choices(), name="f")

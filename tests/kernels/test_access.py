@@ -67,12 +67,12 @@ def test_wide_coalesced_accesses_are_several_lines(name):
     [
         (Access(), 4),
         (Access(offset_bytes=4), 5 + 2),  # the first and the last sector in part
-        (Access(pattern="stride", stride=8), 32 + 32),
+        (Access(pattern="stride", stride=8), 32 + 8),
         (Access(pattern="random"), 32 + 32),
         (Access(bytes_per_thread=16), 16),
     ],
 )
-def test_sectors_that_are_written_in_part_count_twice(access, sectors):
+def test_a_line_that_is_written_in_part_counts_as_one_more_sector(access, sectors):
     found = transactions(access, load_gpu("a100"))
     assert found.port_sectors * found.requests == pytest.approx(sectors)
 

@@ -34,7 +34,7 @@ from warpsim.kernels.access import port_sectors
 from warpsim.kernels.costs import BULK_INTERVAL
 from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.statements import Statement
-from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
+from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, LINE_BYTES, OPS, SECTOR_BYTES, WARP_LANES
 
 _COPIES, _PRODUCTS = 0, 1
 """Dependence counters that count asynchronous copies, where it is known how many are under way at the waits for them, and matrix
@@ -42,12 +42,12 @@ products of warp groups, where some wait leaves some under way."""
 
 
 @cache
-def classes_of(arch: int) -> frozenset[str]:
+def classes_of(arch: int) -> dict[str, Any]:
     """Returns the operation classes of an architecture's chips; those that every chip has where it is not described."""
     nearest = newest_up_to(arch, list_architectures())
     if nearest is None:
-        return frozenset(("alu", "sfu", "smem", "load", "store", "barrier", "branch", "exit"))
-    return frozenset(params.read_toml(params.resolve("architectures", nearest)).get("ops", {}))
+        return {name: {} for name in OPS}
+    return dict(params.read_toml(params.resolve("architectures", nearest)).get("ops", {}))
 
 
 class Emitter:
@@ -74,7 +74,8 @@ class Emitter:
         handovers: Mapping[Place, Handover] | None = None,
     ) -> None:
         self.flow, self.function, self.waits, self.accesses = flow, flow.function, waits, accesses
-        self.table, self.available = opcodes(), classes_of(self.function.arch)
+        self.table, self.classes = opcodes(), classes_of(self.function.arch)
+        self.available = frozenset(self.classes)
         self.patterns = {str(key): value for key, value in patterns.items()}
         self.hits, self.sampled = hits, sampled
         self.by_counters = has_control_fields(flow)
@@ -204,7 +205,7 @@ class Emitter:
         if bulk_of(one) is not None and tally is None and self.sampled is None:
             what = f"a trace does not tell what {one.opcode} copies: nothing is taken"
             self.unnamed[f"{_place(self.function, index)}: {what}"] = None
-        idle = op in ACCESSING_OPS and tally is not None and tally.warps == 0
+        idle = op in (*ACCESSING_OPS, "constant") and tally is not None and tally.warps == 0
         if idle or (space_of(one) and tally is None):
             op = self.table.operation(
                 "integer", self.available
@@ -223,7 +224,9 @@ class Emitter:
             cost |= self._matrix(one)
         if self.by_counters and op not in ACCESSING_OPS:
             fields["reads"] = register_slots(one)
-        if op in ACCESSING_OPS and space_of(one) is not None:
+        if op in (*ACCESSING_OPS, "constant") and space_of(one) == "constant":
+            self._constants(one, op, tally, fields, cost)
+        elif op in ACCESSING_OPS and space_of(one) is not None:
             self._access(one, (number, index), op, tally, fields, cost)
             if is_past_l1(one) and "access" in fields:
                 cost["passes"] = cost.get("requests", lines_of(fields["access"]))
@@ -274,9 +277,8 @@ class Emitter:
         is_local = self._space_of(one, place) == "local"
         hit = Hits(1.0, 0.0, 0.0) if is_local else self.hits.get(place)  # it stays in L1 while that has room
         addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
-        is_constant = space_of(one) == "constant"
         named = self._named(one, op) if addresses is None else None
-        is_unknown = named is None and addresses is None and not is_constant
+        is_unknown = named is None and addresses is None
         distances = self.sampled.evaluation.begins_elsewhere(place) if is_unknown and self.sampled is not None else None
         if distances is not None:
             self._note_unknown_begin(one, op, is_local=is_local)
@@ -286,7 +288,7 @@ class Emitter:
                 self._note_unknown(one)
             if isinstance(named, int):
                 fields["ways"] = named
-            elif not is_constant:
+            else:
                 access = named or Access(bytes_per_thread=width)
                 fields["access"] = access.model_copy(update={"l1_hit": 1.0}) if is_local else access
             return
@@ -297,7 +299,7 @@ class Emitter:
                 return
         elif tally is not None and op == "smem":
             ways = round(ways_of(one, tally))
-            if is_constant or ways != conflict_degree(addresses, width):
+            if ways != conflict_degree(addresses, width):
                 fields["ways"] = ways
                 return
         access = as_access(tuple(addresses.tolist()), width)
@@ -318,7 +320,7 @@ class Emitter:
                 cost["bytes_per_request"] = round(sectors * SECTOR_BYTES / cost["requests"], 3)
                 if op == "store":
                     written = width * tally.threads / tally.warps
-                    cost["port_sectors"] = round(port_sectors(sectors, written) / cost["requests"], 3)
+                    cost["port_sectors"] = round(port_sectors(sectors, written, lines) / cost["requests"], 3)
 
     def _bulk(self, one: MachineInstruction, op: str, place: Place, fields: dict[str, Any], cost: dict[str, Any]) -> None:
         """States what a bulk copy moves: lines, all at once. It occupies the memory pipeline as any other instruction does."""
@@ -343,6 +345,21 @@ class Emitter:
         cost |= {"requests": lines, "bytes_per_request": round(length / lines, 3), "requested_bytes": length}
         cost["interval_cycles"] = BULK_INTERVAL
 
+    def _constants(
+        self, one: MachineInstruction, op: str, tally: Tally | None, fields: dict[str, Any], cost: dict[str, Any]
+    ) -> None:
+        """Adds the time of constants with an index, of which a warp reads one address after another."""
+        known = tally is not None and 2 * tally.unknown <= tally.warps
+        count = round(ways_of(one, tally)) if known and tally is not None else self._named(one, op)
+        if count is None:
+            self._note_unknown(one)
+        elif op == "smem":
+            fields["ways"] = count
+        elif isinstance(count, int) and count > 1:
+            each = self.classes[op]["interval_cycles"]
+            cost["interval_cycles"] = count * each
+            cost["latency_cycles"] = self.classes[op]["latency_cycles"] + (count - 1) * each
+
     def _named(self, one: MachineInstruction, op: str) -> Access | int | None:
         """Returns the pattern or the ways that the caller states for an access with unknown addresses; None: nothing."""
         is_constant = space_of(one) == "constant"
@@ -351,7 +368,7 @@ class Emitter:
                 continue
             self.used.add(key)
             named = self.patterns[key]
-            if op == "smem" and type(named) is int and 1 <= named <= WARP_LANES:
+            if (op == "smem" or is_constant) and type(named) is int and 1 <= named <= WARP_LANES:
                 return named
             if is_constant:
                 raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be how many constants a warp reads, 1 to 32")

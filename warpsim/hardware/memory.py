@@ -123,8 +123,8 @@ class Memory(StrictModel):
         l1_latency_cycles: latency of a hit in L1; None: unknown.
         l2_latency_cycles: latency of a hit in L2, or in its near half; None: unknown.
         l2_far_latency_cycles: latency of a hit in the far half of L2; None: L2 has one latency.
-        l2_store_gbs: rate at which L2 takes in stores: 32 bytes in a cycle of each slice. A sector that is written in part takes
-            as long as two. None: stores pass as loads do.
+        l2_store_gbs: rate at which L2 takes in stores: 32 bytes in a cycle of each slice. A line that is written in part takes
+            one cycle more. None: stores pass as loads do.
         atomic_interval_cycles: cycles between two updates of one address by L2; None: the chip has no classes of atomics.
         distribution: latency quantiles, the name of a file in params/latency or a path.
         measured: whether these quantiles were measured on this chip.

@@ -31,8 +31,8 @@ class Transactions:
             does not coalesce.
         bytes_per_request: bytes moved, averaged over the requests.
         requested_bytes: bytes that the program requests: 32 times the bytes per thread.
-        port_sectors: sectors that a slice of L2 takes in, on average over the requests, where each that is written in part counts
-            twice. Only stores pass this port.
+        port_sectors: sectors that a slice of L2 takes in, on average over the requests, and one more for each request that is
+            written in part. Only stores pass this port.
         updates: largest number of threads that update one address, one after another; 0: the access is not atomic.
         contended_addresses: number of addresses that all warps update; 0: so many that they do not meet.
     """
@@ -79,7 +79,7 @@ def transactions(access: Access, gpu: Gpu) -> Transactions:
     requested = WARP_LANES * width
     if access.pattern == "random":
         extra = max(0, WARP_LANES - minimum)
-        ports = port_sectors(WARP_LANES, requested) / WARP_LANES
+        ports = port_sectors(WARP_LANES, requested, WARP_LANES) / WARP_LANES
         return Transactions(WARP_LANES, extra, WARP_LANES, memory.divergent_transaction_bytes, requested, ports)
     addresses = thread_addresses(access)
     groups = _groups(addresses, width, gpu)
@@ -89,21 +89,23 @@ def transactions(access: Access, gpu: Gpu) -> Transactions:
     requests = len({first // LINE_BYTES for first, _ in coalesced}) + divergent
     moved = sum(size for _, size in coalesced) + divergent * memory.divergent_transaction_bytes
     sectors = {address // SECTOR_BYTES for address in addresses}
-    ports = port_sectors(len(sectors), len(set(addresses)) * width) / requests
+    lines = {address // LINE_BYTES for address in addresses}
+    ports = port_sectors(len(sectors), len(set(addresses)) * width, len(lines)) / requests
     return Transactions(count, max(0, count - minimum), requests, moved / requests, requested, ports)
 
 
-def port_sectors(sectors: float, written: float) -> float:
-    """Returns how many sectors L2 takes in with a store, where each that is written in part counts twice.
+def port_sectors(sectors: float, written: float, lines: float) -> float:
+    """Returns how many sectors L2 takes in with a store, and one more for each line that is written in part.
 
-    lts__xbar2lts_cycles_active of 14 kernels on five chips is the sum of these and of one for each load (public profiles of
-    experiments/profiles).
+    lts__xbar2lts_cycles_active of 15 kernels on six chips is the sum of these and of one for each load (public profiles of
+    experiments/profiles); `initializeBiNodes` among them writes three sectors of a line in part.
 
     Args:
         sectors: of the store.
         written: bytes that its threads write.
+        lines: over which the sectors are spread.
     """
-    return sectors + min(sectors, 2 * max(0.0, sectors - written / SECTOR_BYTES))
+    return sectors + min(lines, 2 * max(0.0, sectors - written / SECTOR_BYTES))
 
 
 def thread_addresses(access: Access) -> tuple[int, ...]:

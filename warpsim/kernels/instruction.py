@@ -129,8 +129,8 @@ class Cost(StrictModel):
         issue_slots: issue cycles that the instruction takes, with its reissues.
         requests: requests that a load or a store sends into the memory's queues; given together with `bytes_per_request`.
         bytes_per_request: bytes that each of them moves.
-        port_sectors: of a store, sectors that L2 takes in for each of them, where one that is written in part counts twice; left
-            out: `bytes_per_request` / 32.
+        port_sectors: of a store, sectors that L2 takes in for each of them, with one more if it is written in part; left out:
+            `bytes_per_request` / 32.
         requested_bytes: bytes that the threads of a load or a store ask for, which count for the bandwidth.
         updates: threads of an "atomic" or a "reduction" that update one address, one after another.
     """

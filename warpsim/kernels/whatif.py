@@ -81,7 +81,7 @@ def interleaved(kernel: Kernel, copies: int) -> Kernel:
     def edit_conditional(conditional: Conditional) -> tuple[Statement, ...]:
         return (conditional.model_copy(update={"src": named(conditional.src)}),)
 
-    return _with(kernel, **_program(kernel, edit, edit_conditional), inputs=named(_registers(kernel)))
+    return _with(kernel, **_program(kernel, edit, edit_conditional), inputs=named(all_registers(kernel)))
 
 
 def without_conflicts(kernel: Kernel) -> Kernel:
@@ -95,7 +95,7 @@ def without_conflicts(kernel: Kernel) -> Kernel:
             return [instruction.model_copy(update={"ways": 1, "access": None, "cost": _without_passes(instruction.cost)})]
         return [instruction]
 
-    return _with(kernel, **_program(kernel, edit), inputs=_registers(kernel))
+    return _with(kernel, **_program(kernel, edit), inputs=all_registers(kernel))
 
 
 def _without_passes(cost: Cost | None) -> Cost | None:
@@ -123,7 +123,7 @@ def without(kernel: Kernel, *ops: str) -> Kernel:
     program = _program(kernel, edit)
     if not program["body"]:
         raise ValueError(f"ops = {', '.join(ops)}: {kernel.name} has no other instructions")
-    return _with(kernel, **program, inputs=_registers(kernel))
+    return _with(kernel, **program, inputs=all_registers(kernel))
 
 
 def converged(kernel: Kernel) -> Kernel:
@@ -140,7 +140,7 @@ def converged(kernel: Kernel) -> Kernel:
         return (conditional.branch, *longer)
 
     program = _program(kernel, lambda instruction: [instruction], edit_conditional)
-    return _with(kernel, **program, inputs=_registers(kernel))
+    return _with(kernel, **program, inputs=all_registers(kernel))
 
 
 def with_another_stage(kernel: Kernel) -> Kernel | None:
@@ -228,7 +228,7 @@ def _negated(conditional: Conditional, orelse: tuple[Statement, ...]) -> Conditi
     return conditional.model_copy(update=update)
 
 
-def _registers(kernel: Kernel) -> tuple[str, ...]:
+def all_registers(kernel: Kernel) -> tuple[str, ...]:
     """Returns the inputs and all registers that the program writes."""
     written = (s.dst for _, s in walk(kernel.body) if isinstance(s, Instruction) and s.dst is not None)
     return tuple(dict.fromkeys([*kernel.inputs, *written]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpsim.profiles.report import ProfiledLaunch
-from warpsim.profiles.traffic import counts_of_sectors, hit_rate_of_l1, known_between_caches, l2_clock
+from warpsim.profiles.traffic import counts_of_sectors, hit_rate_of_l1, known_between_caches, l2_clock, passes_of_l1
 from warpsim.profiles.updates import updates
 
 
@@ -22,6 +22,8 @@ def inputs_of(launch: ProfiledLaunch) -> tuple[str, ...]:
         found.append("local sectors and their misses")
     if any(one.counts.get("memory_l1_wavefronts_shared") for one in launch.code):
         found.append("wavefronts of shared memory")
+    if passes_of_l1(launch):
+        found.append("passes of L1 in sum")
     if l2_clock(launch):
         found.append("L2's clock")
     if updates(launch).addresses is not None:

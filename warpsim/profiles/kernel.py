@@ -28,9 +28,9 @@ from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import MEETS, Flows
 from warpsim.profiles.measured import warps_of_block
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
-from warpsim.profiles.traffic import asked_bytes, missing_accesses, traffic
+from warpsim.profiles.traffic import SECTORS_BY_INSTRUCTION, asked_bytes, missing_accesses, passes_of_l1, traffic
 from warpsim.profiles.updates import updates
-from warpsim.units import ACCESS_KINDS, ACCESSING_OPS, ATOMIC_OPS, MEMORY_OPS, WARP_LANES
+from warpsim.units import ACCESS_KINDS, ACCESSING_OPS, ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
 
 L1_BYTES_PER_CYCLE = 128
 """Bytes that L1 or shared memory gives an SM in a cycle (CUDA C Programming Guide: 32 banks of 4 bytes)."""
@@ -39,6 +39,15 @@ _TOLERANCE = 0.01
 
 _LOCAL = ("LDL", "STL")
 """Accesses to local memory."""
+
+_GENERIC, _SHARED = ("LD", "ST", "ATOM"), 16
+"""Accesses to the generic address space, and what the report's `memory_type` is of those that reach shared memory."""
+
+_SHARED_WAVEFRONTS = "memory_l1_wavefronts_shared"
+"""Passes of an instruction in shared memory."""
+
+_LEAST_SHARE, _MOST_SHARE = 0.25, 2.0
+"""Least and largest ratio of the passes that are counted in sum to those of lines and bytes."""
 
 _COPIES = 0
 """The dependence counter of a warp's asynchronous copies."""
@@ -177,6 +186,7 @@ class _Emitter:
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self.separates = flows.most_repeats(MEETS) >= _SEPARATES
         self.copies_of_group = copies_of_group(launch, flow)
+        self.share_of_passes = self._share_of_passes()
         self.partial_barriers = _partial_barriers(launch, flow.function)
         commits = (one.control for one in flow.function.code if role_of(one) == "commit")
         self.counters_of_groups = frozenset(control.write for control in commits if control is not None)
@@ -222,14 +232,16 @@ class _Emitter:
         family, listed = self.table.family(one)
         if not listed:
             self.unlisted[one.base, family] += 1
-        op = "branch" if index in self.partial_barriers else self.table.operation(family, self.available)
         counted = self.launch.code[index]
+        if _reaches_shared_memory(one, counted):
+            family = "shared"
+        op = "branch" if index in self.partial_barriers else self.table.operation(family, self.available)
         if op in ACCESSING_OPS and one.guard and not counted.counts.get("thread_inst_executed_true"):
             op, family = self.table.operation("integer", self.available), "integer"  # off for all threads: it accesses nothing
         cost: dict[str, object] = {}
         if op == "sleep":
             cost["gap_ns"] = sleep_ns(one) or ASSUMED_SLEEP_NS
-        elif one.control is not None:
+        elif one.control is not None and family != "fence":
             least = _TAKEN if one.base in _JUMPS and not one.guard else 1
             after = _AFTER | _OF_PARTS if self.separates else _AFTER
             cost["gap_cycles"] = max(least, one.control.stall) + after.get(one.base, 0)
@@ -257,27 +269,23 @@ class _Emitter:
         self, one: MachineInstruction, op: str, counted: ProfiledInstruction, fields: dict[str, object], cost: dict[str, object]
     ) -> None:
         """Adds requests, bytes, hits and the time of the load-store unit."""
-        times, of = max(1, counted.executed), self.traffic
+        of = self.traffic
         if one.base not in _LOCAL and counted.executed:
             self.kinds.add(ACCESS_KINDS[op])
         loads, cached = ACCESS_KINDS[op] == "load", op not in ATOMIC_OPS
-        sectors = counted.counts.get("memory_l2_theoretical_sectors_global", 0.0) / times
-        sectors = sectors or (of.load_sectors if loads else of.store_sectors)
-        tags = counted.counts.get("memory_l1_tag_requests_global", 0.0) / times or sectors / of.line_sectors
-        asked = asked_bytes(counted) / times
+        sectors, tags, asked = self._asked(one, counted, loads=loads)
         cost["issue_slots"] = 1  # since Volta, further passes take no issue slots
-        if one.base in _LOCAL or not sectors:  # local memory is interleaved by threads
-            fields["access"] = Access(
-                l1_hit=of.local_hit if loads and cached else 0.0, l2_hit=of.load_l2_hit if loads else of.store_l2_hit
-            )
-            cost |= {"requests": 1, "bytes_per_request": 128.0, "passes": _in_quarters(asked / L1_BYTES_PER_CYCLE)}
-            return
-        lines = tags
+        if one.base in _LOCAL or not sectors:
+            sectors, tags = max(1.0, asked / SECTOR_BYTES), max(1.0, asked / LINE_BYTES)
+            loaded = of.local_hit, tags, sectors * SECTOR_BYTES * of.load_excess
+        else:
+            sectors = max(0.5, sectors)
+            loaded = of.loaded(sectors, tags, asked)
         if loads:
-            hit, lines, moved = of.loaded(max(0.5, sectors), tags, asked)
+            hit, lines, moved = loaded
             fields["access"] = Access(l1_hit=hit if cached else 0.0, l2_hit=of.load_l2_hit)
         else:
-            moved, taken_in = of.stored(max(0.5, sectors), asked)
+            lines, (moved, taken_in) = tags, of.stored(sectors, tags, asked)
             fields["access"] = Access(l2_hit=of.store_l2_hit)
         if not cached and self.updates.addresses is not None:
             fields["access"] = self.updates.access()
@@ -286,18 +294,47 @@ class _Emitter:
         cost["bytes_per_request"] = round(moved / requests, 3)
         if not loads:
             cost["port_sectors"] = round(taken_in / requests, 3)
-        passes = max(tags, asked / L1_BYTES_PER_CYCLE)
+        passes = self.share_of_passes * max(tags, asked / L1_BYTES_PER_CYCLE)
         if role_of(one) == "copy":  # it is written to shared memory as well
-            passes += counted.counts.get("memory_l1_wavefronts_shared", 0.0) / times
+            passes += counted.counts.get(_SHARED_WAVEFRONTS, 0.0) / max(1, counted.executed)
         cost["passes"] = _in_quarters(passes)
+
+    def _asked(self, one: MachineInstruction, counted: ProfiledInstruction, *, loads: bool) -> tuple[float, float, float]:
+        """Returns the sectors, lines and bytes of an execution of an access. Local memory is interleaved by threads."""
+        times, of, asked = max(1, counted.executed), self.traffic, asked_bytes(counted)
+        if one.base in _LOCAL:
+            return asked / times / SECTOR_BYTES, asked / times / LINE_BYTES, asked / times
+        sectors = counted.counts.get(SECTORS_BY_INSTRUCTION, 0.0) / times or (of.load_sectors if loads else of.store_sectors)
+        lines = counted.counts.get("memory_l1_tag_requests_global", 0.0) / times or sectors / of.line_sectors
+        return sectors, lines, asked / times
+
+    def _share_of_passes(self) -> float:
+        """Returns the passes of L1 that are counted in sum over those of the lines and bytes of all accesses.
+
+        Lines of one access can pass together if no bank of L1 has words of both, and a line with several words in a bank needs
+        more passes than one.
+        """
+        counted_in_sum, of_lines = passes_of_l1(self.launch), 0.0
+        for one, counted in zip(self.flow.function.code, self.launch.code, strict=True):
+            op = self.table.operation(self.table.family(one)[0], self.available)
+            if op in MEMORY_OPS and not _reaches_shared_memory(one, counted):
+                _, lines, asked = self._asked(one, counted, loads=ACCESS_KINDS[op] == "load")
+                of_lines += counted.executed * max(lines, asked / L1_BYTES_PER_CYCLE)
+        share = counted_in_sum / of_lines if counted_in_sum and of_lines else 1.0
+        return min(_MOST_SHARE, max(_LEAST_SHARE, share))
 
     def _shared(self, counted: ProfiledInstruction, op: str, cost: dict[str, object]) -> None:
         """Adds the passes in shared memory: one for each wavefront."""
-        wavefronts = counted.counts.get("memory_l1_wavefronts_shared", 0.0) / max(1, counted.executed)
+        wavefronts = counted.counts.get(_SHARED_WAVEFRONTS, 0.0) / max(1, counted.executed)
         cost["issue_slots"] = 1
         if wavefronts:
             cost["passes"] = _in_quarters(wavefronts)
         cost["latency_cycles"] = self.gpu.ops[op].latency_cycles + max(0, round((wavefronts - 1) * self.gpu.core.pass_cycles))
+
+
+def _reaches_shared_memory(one: MachineInstruction, counted: ProfiledInstruction) -> bool:
+    """Returns whether an access to the generic address space was one to shared memory."""
+    return one.base in _GENERIC and counted.counts.get("memory_type") == _SHARED
 
 
 def _by_parts(meeting: Instruction, parts: float) -> Statement:

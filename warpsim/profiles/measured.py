@@ -12,6 +12,9 @@ from warpsim.units import WARP_LANES
 OTHER = "other"
 """The share of reasons that warpsim has no name for."""
 
+ELAPSED = "gpc__cycles_elapsed.max", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg"
+"""Counters of the cycles of a launch, the best first."""
+
 _REASONS = {"lg": "lg_throttle", "no_instructions": "no_instruction"}
 _STALL = ("smsp__average_warps_issue_stalled_", "_per_issue_active.ratio")
 _OLD_STALL = ("smsp__average_warp_latency_issue_stalled_", ".ratio")
@@ -60,9 +63,9 @@ def measurements(launch: ProfiledLaunch) -> Measurements:
     Raises:
         ProfileError: cycles, duration or DRAM traffic are missing; the message names the option that collects them.
     """
-    cycles = launch.get("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max", "sm__cycles_elapsed.avg")
+    cycles = launch.get(*ELAPSED)
     if cycles is None:
-        cycles = launch.need("gpc__cycles_elapsed.max")
+        cycles = launch.need(ELAPSED[0])
     sms = launch.need("device__attribute_multiprocessor_count")
     executed = launch.get("smsp__inst_executed.sum", "sm__inst_executed.sum") or float(sum(one.executed for one in launch.code))
     nanoseconds = launch.need("gpu__time_duration.sum")

@@ -198,6 +198,14 @@ PER_INSTRUCTION = (
 )
 """Counters that are read for each instruction."""
 
+_OLD_NAMES = {
+    "memory_l2_theoretical_sectors_global": "memory_l2_sectors_global",
+    "memory_l1_tag_requests_global": "memory_l1_sectors_global",
+    "memory_l1_wavefronts_shared": "memory_l1_sectors_shared",
+    "memory_l1_wavefronts_shared_ideal": "memory_l1_sectors_shared_ideal",
+}
+"""Counter -> its name in the first versions of the profiler; in sum they agree with counters of L1 within some per cent."""
+
 
 def read_report(path: str | os.PathLike[str]) -> list[ProfiledLaunch]:
     """Reads all launches of a report.
@@ -315,7 +323,8 @@ def _read(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profiled
     sections, versions = sections_in(cubins, name, known)
     words = b"".join(one.function.code for one in sections) if sections else None
     base = sections[0].pc if sections else starts[0]
-    counters = {metric: _by_pc(action, metric) for metric in PER_INSTRUCTION if metric in metrics}
+    names = {metric: metric if metric in metrics else _OLD_NAMES.get(metric) for metric in PER_INSTRUCTION}
+    counters = {metric: _by_pc(action, found) for metric, found in names.items() if found in metrics}
     counters |= {
         metric: _by_pc(action, metric)
         for metric in metrics

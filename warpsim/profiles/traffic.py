@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsim.kernels.access import port_sectors
+from warpsim.profiles.measured import ELAPSED
 from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, how_to_collect
 from warpsim.units import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
@@ -18,12 +19,15 @@ SECTORS = LINE_BYTES // SECTOR_BYTES
 """Of a line."""
 
 _STORES = 4
-_BY_INSTRUCTION, _IN_SUM = "memory_l2_theoretical_sectors_global", "l1tex__t_sectors_pipe_lsu_mem_global_op"
+SECTORS_BY_INSTRUCTION, _IN_SUM = "memory_l2_theoretical_sectors_global", "l1tex__t_sectors_pipe_lsu_mem_global_op"
 """Sectors of accesses to global memory: the counter of an instruction, and the beginning of those of all loads or stores."""
 
 _OF_LOADS_FROM_L2, _OF_BOTH = "l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum", "lts__t_sectors_srcunit_tex.sum"
 _OF_STORES_TO_L2 = "lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum"
 """Counters of sectors between L1 and L2: that loads brought, of loads and stores together, and that stores sent."""
+
+_PASSES = "l1tex__data_pipe_lsu_wavefronts"
+"""Beginning of the counters of passes in the data stage of L1, of which an SM makes one a cycle at most."""
 
 _MOST_EXCESS = 2.0
 """Largest ratio of bytes that DRAM moved to those that missed: longer bursts than what was asked for."""
@@ -86,15 +90,16 @@ class Traffic:
         asked_for = (1.0 - l1_hit) * sectors * self.load_merged / (1.0 - hit)
         return hit, line_miss * lines / (1.0 - hit), asked_for * SECTOR_BYTES * self.load_excess
 
-    def stored(self, sectors: float, asked: float) -> tuple[float, float]:
-        """Returns the bytes that a store moves, and the sectors that L2 takes in, each that is written in part twice.
+    def stored(self, sectors: float, lines: float, asked: float) -> tuple[float, float]:
+        """Returns the bytes that a store moves, and the sectors that L2 takes in, with one more for a line written in part.
 
         Args:
             sectors: of an execution.
+            lines: over which they are spread.
             asked: bytes that its threads write.
         """
         moved = sectors * self.store_merged * SECTOR_BYTES * self.store_excess
-        return moved, port_sectors(sectors, asked) * self.store_merged
+        return moved, port_sectors(sectors, asked, lines) * self.store_merged
 
 
 def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
@@ -109,7 +114,7 @@ def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
     """
     loads = stores = lines = spare = 0.0
     for one in launch.code:
-        sectors = one.counts.get(_BY_INSTRUCTION, 0.0)
+        sectors = one.counts.get(SECTORS_BY_INSTRUCTION, 0.0)
         if is_store(one):
             stores += sectors
         else:
@@ -166,9 +171,19 @@ def hit_rate_of_l1(launch: ProfiledLaunch) -> float | None:
     return None if percent is None else min(1.0, percent / 100)
 
 
+def passes_of_l1(launch: ProfiledLaunch) -> float | None:
+    """Returns the passes of all accesses to global and local memory in the data stage of L1; None: the report does not tell."""
+    shared, passes = (launch.get(f"{_PASSES}{of}.sum") for of in ("_mem_shared", ""))
+    if passes is None:
+        share, cycles = launch.get(f"{_PASSES}.avg.pct_of_peak_sustained_elapsed"), launch.get(*ELAPSED)
+        sms = launch.get("device__attribute_multiprocessor_count")
+        passes = share / 100 * cycles * sms if share and cycles and sms else None
+    return None if passes is None or shared is None else max(0.0, passes - shared)
+
+
 def counts_of_sectors(launch: ProfiledLaunch) -> str:
     """Returns how the report counts sectors of accesses to global memory: "by instruction", "in sum", or not at all: ""."""
-    if any(one.counts.get(_BY_INSTRUCTION) for one in launch.code):
+    if any(one.counts.get(SECTORS_BY_INSTRUCTION) for one in launch.code):
         return "by instruction"
     return "in sum" if launch.get(*(f"{_IN_SUM}_{kind}.sum" for kind in ("ld", "st"))) else ""
 
@@ -181,10 +196,10 @@ def missing_accesses(launch: ProfiledLaunch, loads: bool, stores: bool) -> Itera
         loads: whether it loads.
         stores: whether it stores.
     """
-    counted = any(_BY_INSTRUCTION in one.counts for one in launch.code)
+    counted = any(SECTORS_BY_INSTRUCTION in one.counts for one in launch.code)
     in_sum = launch.get(f"{_IN_SUM}_ld.sum", f"{_IN_SUM}_st.sum") is not None
     if (loads or stores) and not counted and not in_sum:
-        how = how_to_collect(_BY_INSTRUCTION)
+        how = how_to_collect(SECTORS_BY_INSTRUCTION)
         yield f"sectors of loads and stores are missing: loads are taken as hits of L1, stores as whole lines in L2; {how}"
     elif loads and hit_rate_of_l1(launch) is None:
         yield f"L1's hit rate of loads is missing and is taken as 0: {how_to_collect(f'{_IN_SUM}_ld.sum')}"

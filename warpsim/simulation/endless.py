@@ -5,15 +5,19 @@ Where the outer loops have too few trips for that, steady windows of an endless 
 
 A window of a kernel of a million instructions per warp sees its beginning only. In the endless kernel loops have fewer trips, and
 what stands beside them is executed with the probability by which they were shortened. So each instruction keeps its share, up
-to the branches of these conditions and the rounding of trips. Barriers, which all warps must reach, are executed each time.
+to the branches of these conditions and the rounding of trips. All warps must reach a barrier: of what stands between barriers
+beside the loops, some parts are executed each time, evenly spaced, and the others never.
 """
 
 from __future__ import annotations
+
+import math
 
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.traversal import expected_instructions, has_op, walk
+from warpsim.kernels.whatif import all_registers
 
 _FEWEST_TRIPS = 2
 
@@ -55,7 +59,7 @@ def _shortened(statements: tuple[Statement, ...], factor: float, least: float) -
 def endless(kernel: Kernel, factor: float) -> Kernel:
     """Returns a kernel that repeats the body of another one forever, each time with `factor` of its work."""
     body = _scaled(without_exits(kernel.body), min(1.0, factor))
-    return kernel.model_copy(update={"body": (Loop(body=body, trips=None),)})
+    return kernel.model_copy(update={"body": (Loop(body=body, trips=None),), "inputs": all_registers(kernel)})
 
 
 def without_exits(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
@@ -73,6 +77,18 @@ def _ends(statements: tuple[Statement, ...]) -> bool:
     return isinstance(last, Instruction) and last.op == "exit"
 
 
+def _some_of(statements: list[Statement], factor: float) -> list[Statement]:
+    """Returns `factor` of the parts of statements that end with a barrier, at least one, evenly spaced; all if none does."""
+    ends = [index + 1 for index, one in enumerate(statements) if has_op((one,), "barrier")]
+    if factor >= 1 or not ends:
+        return statements
+    begins, kept = [0, *ends[:-1]], math.ceil(len(ends) * factor)
+    chosen = [number * len(ends) // kept for number in range(kept)]
+    rest = statements[ends[-1] :]
+    found = [one for number in chosen for one in statements[begins[number] : ends[number]]]
+    return [*found, *([Conditional(then=tuple(rest), probability=factor)] if rest else [])]
+
+
 def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement, ...]:
     """Returns statements with `factor` of their work."""
     found: list[Statement] = []
@@ -82,7 +98,7 @@ def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement
         if beside and factor < 1 and not has_op(beside, "barrier"):
             found.append(Conditional(then=tuple(beside), probability=factor))
         else:
-            found.extend(beside)
+            found.extend(_some_of(beside, factor))
         beside.clear()
 
     for one in statements:

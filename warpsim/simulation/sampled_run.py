@@ -29,6 +29,9 @@ from warpsim.simulation.trace import Trace
 REPLICATES = 3
 """Default number of replicates; an interval needs several."""
 
+_RATHER_THAN_WINDOWS = 4
+"""How much more is simulated before all is left out but windows, which differ most from whole launches."""
+
 _REPEATS = 3
 """Repetitions of an endless kernel in a window, at least roughly."""
 
@@ -93,7 +96,7 @@ def sampled_run(
         ValueError: the chip cannot hold the launch, or an argument is not allowed.
     """
     gpu = gpu.model_copy(update={"launch_microseconds": 0.0})  # the cost is due once, for the whole launch
-    samples = samples_of(gpu, kernel, launch, budget)
+    samples = samples_of(gpu, kernel, launch, budget) or samples_of(gpu, kernel, launch, _RATHER_THAN_WINDOWS * budget)
     if samples is None:
         return _from_windows(gpu, kernel, launch, budget, settings, lines=lines, threads=threads)
     totals: _Totals = {}

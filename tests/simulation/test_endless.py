@@ -1,0 +1,43 @@
+"""Endless kernels that stand for a long one."""
+
+import pytest
+
+from warpsim.kernels.instruction import Instruction
+from warpsim.kernels.program import Kernel
+from warpsim.kernels.statements import Conditional, Loop
+from warpsim.kernels.traversal import walk
+from warpsim.simulation.endless import endless
+
+BARRIER = Instruction("barrier")
+
+
+def part(number):
+    """Work, then a barrier."""
+    return Instruction("alu", dst=f"r{number}", src=(f"r{number - 1}",) if number else ()), BARRIER
+
+
+def kernel(parts, tail=()):
+    loop = Loop(body=(Instruction("alu"),), trips=1000)
+    return Kernel(name="k", title="k", source="s", body=(loop, *(one for n in range(parts) for one in part(n)), *tail))
+
+
+def numbers(found):
+    return [one.dst for _, one in walk(found.body) if isinstance(one, Instruction) and one.dst]
+
+
+@pytest.mark.parametrize(
+    ("factor", "kept"), [(1.0, list(range(10))), (0.5, [0, 2, 4, 6, 8]), (0.21, [0, 3, 6]), (0.1, [0]), (0.01, [0])]
+)
+def test_of_parts_that_end_with_barriers_some_are_kept(factor, kept):
+    """They are evenly spaced, and whole: all warps of a block execute them. Registers that others wrote are inputs."""
+    found = endless(kernel(10), factor)
+    assert numbers(found) == [f"r{number}" for number in kept]
+    assert sum(one == BARRIER for _, one in walk(found.body)) == len(kept)
+    assert set(found.inputs) == {f"r{number}" for number in range(10)} or factor == 1.0
+    Kernel.model_validate(found.model_dump())
+
+
+def test_what_follows_the_last_barrier_keeps_its_share():
+    tail = Instruction("sfu")
+    (around,) = endless(kernel(4, (tail,)), 0.25).body
+    assert around.body[-1] == Conditional(then=(tail,), probability=0.25)
