@@ -105,13 +105,13 @@ def test_half_of_the_bytes_come_from_memory(profile):
     assert of.load_excess == pytest.approx(1.5)
 
 
-def test_sectors_that_are_written_in_part_take_the_ports_of_l2_for_longer(profile):
+def test_lines_that_are_written_in_part_take_the_ports_of_l2_for_longer(profile):
     """48 slices at 1 GHz take in 48 sectors in a cycle."""
     ports = {"device__attribute_l2s_count": 48, "lts__cycles_elapsed.avg.per_second": 1e9}
     one = launch(ports | {"dram__bytes_write.sum": WARPS * TRIPS * 64})
     assert profile_of(one).gpu.memory.l2_store_gbs == pytest.approx(48 * 32)
     of = traffic(one)
-    assert of.stored(4, 128) == (128.0, 4.0) and of.stored(32, 128) == (1024.0, 64.0)
+    assert of.stored(4, 1, 128) == (128.0, 4.0) and of.stored(32, 12, 128) == (1024.0, 32.0 + 12.0)
     assert of.store_l2_hit == 0.5
     assert profile_of(launch()).gpu.memory.l2_store_gbs == pytest.approx(load_gpu("a40").memory.l2_store_gbs * 1.3 / 1.74)
 
