@@ -95,15 +95,23 @@ class Samples:
     left_out: Mapping[str, str]
 
 
-def samples_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int) -> Samples | None:
-    """Returns what to simulate: fewer SMs, then fewer rounds of blocks, then fewer trips; None: all of this is too long."""
+def samples_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, times: int = 1) -> Samples | None:
+    """Returns what to simulate: fewer SMs, then fewer rounds of blocks, then fewer trips; None: all of this is too long.
+
+    Args:
+        gpu: the chip.
+        kernel: the program.
+        launch: a finite grid.
+        budget: warp instructions of a sample at most, roughly.
+        times: how many times as many some SMs, rounds or trips may have.
+    """
     blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
     per_block = warps * per_warp(kernel)
-    sms, part, most = gpu.sms, blocks, 2 * budget
+    sms, part, most = gpu.sms, blocks, 2 * budget * _MORE
+    budget *= times
     if some_sms_do(gpu, kernel, blocks / (gpu.sms * resident)):
         sms, part = _some_sms(gpu, blocks, resident, blocks * per_block, budget)
-    else:
-        most *= _MORE
+        most = 2 * budget
 
     sample = partial(_sample, gpu, sms, warps, kernel)
     left_out = of_sms(gpu, sms)
