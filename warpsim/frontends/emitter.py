@@ -41,6 +41,10 @@ _COPIES, _PRODUCTS = 0, 1
 products of warp groups, where some wait leaves some under way."""
 
 
+_ADDRESSING_OPS = (*ACCESSING_OPS, "constant")
+"""Operation classes that read or write at addresses."""
+
+
 @cache
 def classes_of(arch: int) -> dict[str, Any]:
     """Returns the operation classes of an architecture's chips; those that every chip has where it is not described."""
@@ -205,7 +209,7 @@ class Emitter:
         if bulk_of(one) is not None and tally is None and self.sampled is None:
             what = f"a trace does not tell what {one.opcode} copies: nothing is taken"
             self.unnamed[f"{_place(self.function, index)}: {what}"] = None
-        idle = op in (*ACCESSING_OPS, "constant") and tally is not None and tally.warps == 0
+        idle = op in _ADDRESSING_OPS and tally is not None and tally.warps == 0
         if idle or (space_of(one) and tally is None):
             op = self.table.operation(
                 "integer", self.available
@@ -224,9 +228,9 @@ class Emitter:
             cost |= self._matrix(one)
         if self.by_counters and op not in ACCESSING_OPS:
             fields["reads"] = register_slots(one)
-        if op in (*ACCESSING_OPS, "constant") and space_of(one) == "constant":
+        if space_of(one) == "constant" and op in _ADDRESSING_OPS:
             self._constants(one, op, tally, fields, cost)
-        elif op in ACCESSING_OPS and space_of(one) is not None:
+        elif space_of(one) is not None and op in ACCESSING_OPS:
             self._access(one, (number, index), op, tally, fields, cost)
             if is_past_l1(one) and "access" in fields:
                 cost["passes"] = cost.get("requests", lines_of(fields["access"]))

@@ -47,7 +47,7 @@ _SHARED_WAVEFRONTS = "memory_l1_wavefronts_shared"
 """Passes of an instruction in shared memory."""
 
 _LEAST_SHARE, _MOST_SHARE = 0.25, 2.0
-"""Least and largest ratio of the passes that are counted in sum to those of lines and bytes."""
+"""Bounds of the ratio of the passes that are counted in sum to those of lines and bytes."""
 
 _COPIES = 0
 """The dependence counter of a warp's asynchronous copies."""

@@ -78,14 +78,18 @@ def _ends(statements: tuple[Statement, ...]) -> bool:
 
 
 def _some_of(statements: list[Statement], factor: float) -> list[Statement]:
-    """Returns `factor` of the parts of statements that end with a barrier, at least one, evenly spaced; all if none does."""
-    ends = [index + 1 for index, one in enumerate(statements) if has_op((one,), "barrier")]
-    if factor >= 1 or not ends:
-        return statements
-    begins, kept = [0, *ends[:-1]], math.ceil(len(ends) * factor)
-    chosen = [number * len(ends) // kept for number in range(kept)]
-    rest = statements[ends[-1] :]
-    found = [one for number in chosen for one in statements[begins[number] : ends[number]]]
+    """Returns `factor` of statements: of their parts that end with a barrier some, evenly spaced, and by chance what follows.
+
+    At least one of these parts is left.
+    """
+    if factor >= 1:
+        return list(statements)
+    edges = [0, *(index + 1 for index, one in enumerate(statements) if has_op((one,), "barrier"))]
+    parts = len(edges) - 1
+    kept = math.ceil(parts * factor)
+    chosen = [number * parts // kept for number in range(kept)]
+    found = [one for number in chosen for one in statements[edges[number] : edges[number + 1]]]
+    rest = statements[edges[-1] :]
     return [*found, *([Conditional(then=tuple(rest), probability=factor)] if rest else [])]
 
 
@@ -95,10 +99,7 @@ def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement
     beside: list[Statement] = []
 
     def flush() -> None:
-        if beside and factor < 1 and not has_op(beside, "barrier"):
-            found.append(Conditional(then=tuple(beside), probability=factor))
-        else:
-            found.extend(_some_of(beside, factor))
+        found.extend(_some_of(beside, factor))
         beside.clear()
 
     for one in statements:

@@ -30,7 +30,7 @@ REPLICATES = 3
 """Default number of replicates; an interval needs several."""
 
 _RATHER_THAN_WINDOWS = 4
-"""How much more is simulated before all is left out but windows, which differ most from whole launches."""
+"""Factor of the budget up to which rounds or trips are simulated before windows, which differ most from whole launches."""
 
 _REPEATS = 3
 """Repetitions of an endless kernel in a window, at least roughly."""

@@ -103,7 +103,7 @@ def samples_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, times: int
         kernel: the program.
         launch: a finite grid.
         budget: warp instructions of a sample at most, roughly.
-        times: how many times as many some SMs, rounds or trips may have.
+        times: factor of the budget where some SMs stand for all, and for rounds and trips; the whole chip has no more.
     """
     blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
     per_block = warps * per_warp(kernel)
