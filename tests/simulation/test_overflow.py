@@ -114,7 +114,7 @@ def test_counters_of_the_longest_run_on_the_largest_chip_fit_into_64_bits():
     carried = largest.sms * MAX_SCHEDULERS * (cycles + longest_busy)
     assert max(warp_cycles, issues, carried) < 2**63
     bounds = {
-        "COUNT": {"issued": issues, "waited": warp_cycles},
+        "COUNT": {"issued": issues, "waited": warp_cycles, "issued_on": issues, "waited_on": warp_cycles},
         "PART": {"seconds": issues, "throttled": warp_cycles, "held": warp_cycles, "unfetched": warp_cycles},
         "TALLY": {
             "pair_busy": carried, "held": carried, "carried": carried, "latency_sum": 2**62, "retired": issues,

@@ -185,6 +185,41 @@ def arithmetic(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def long_runs(draw: st.DrawFn) -> Case:
+    """Generates long runs of dependent arithmetic among loads and barriers, which the schedulers of the engine issue at once."""
+    case = draw(cases(memory=draw(st.sampled_from(["fixed", "queue"]))))
+    facts = {
+        name: op_facts(
+            "math",
+            latency_cycles=draw(st.sampled_from([1, 2, 2, 3, 3, 4, 5, 9, 24])),
+            interval_cycles=draw(st.sampled_from(["1/2", 1])),
+            gap_cycles=draw(st.sampled_from([1, 1, 1, 3])),
+        )
+        for name in ("alu", "fp64")
+    }
+    gpu = small_gpu(
+        sms=draw(st.integers(1, 2)),
+        block_launch_cycles=draw(st.sampled_from([40, 150])),
+        sm={"schedulers": draw(st.sampled_from([1, 1, 2]))},
+        issue={"interval_cycles": draw(st.sampled_from([1, 1, 1, 1, 2])), "width": draw(st.sampled_from([1, 1, 2]))},
+        ops=facts,
+        memory={"latency_cycles": draw(st.sampled_from([90, 300])), "l2_latency_cycles": 80, "l1_latency_cycles": 70},
+    )
+
+    def run() -> list[Instruction]:
+        source = draw(st.sampled_from(["r0", "r0", "r1"]))
+        first = Instruction(draw(st.sampled_from(["alu", "fp64"])), dst="r0", src=("r0", source))
+        return [first, *[Instruction("alu", dst="r0", src=("r0",))] * draw(st.integers(1, 150))]
+
+    other = st.sampled_from([Instruction("load", dst="r1", src=("r0",)), Instruction("barrier"), Instruction("smem", dst="r1")])
+    body = [*run(), draw(other), *run(), draw(other)]
+    loop = Loop(body=body, trips=2 if case.options["cycles"] is None else None)
+    length = {} if case.options["cycles"] is None else {"cycles": draw(st.sampled_from([100, 700, 1500]))}
+    kernel = Kernel(name="long_runs", inputs=REGISTERS, body=(*run(), loop))
+    return Case(gpu, kernel, case.launch, case.options | length | {"sms": None})
+
+
+@st.composite
 def dependences(draw: st.DrawFn) -> Case:
     """Generates runs whose instructions need results of steps that issued about as long ago as these take."""
     case = draw(cases(memory="fixed"))

@@ -8,14 +8,15 @@ and `complete` of issue.py, which give the same result for plain ones, too, in s
 All that decides which warp issues next stays in vectors: the lanes' times, their ranks, how long the warp in a lane will wait
 after its next issue, and when the register ports are free. A turn of the loop is in the order that suits the processor, which
 works on some hundred instructions at a time: the next pick comes before what else an issue changes, and it does not wait for
-numbers that are nearly always the same (`speculated`).
+numbers that are nearly always the same (`speculated`). Where there are no options of the core, long runs of steps issue at once
+(stretches.py).
 """
 
 import numpy as np
 
 from warpsim.engine.attribution import is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
 from warpsim.engine.bits import NONE, at, bit, end_of, known_wait_from, unit_in, wait_until
-from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, NEVER, RANK_BITS, RESOLVED
+from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, NEVER, RANK_BITS, RANKS, RESOLVED
 from warpsim.engine.control import follow
 from warpsim.engine.cycle_sets import enter_few_cycles
 from warpsim.engine.fetch import fetcher_at, make_fetches, retry_from, stays_full, take_and_fetch, there_from
@@ -42,6 +43,7 @@ from warpsim.engine.places import count_place, slot_in
 from warpsim.engine.ports import keep_times_of_ports, needs_of, times_after, times_of_ports
 from warpsim.engine.schedulers import next_ranks, order_of
 from warpsim.engine.speculation import speculated
+from warpsim.engine.stretches import LONG_RUN, TURNS_BETWEEN, issue_stretch
 from warpsim.engine.timetable import alarm
 from warpsim.engine.units import cycle_of
 from warpsim.engine.waiting import wait_for_step
@@ -90,6 +92,7 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
         held_from, held_sum = scheduler.held_from, np.int64(0)
         # After the latest issue after which its unit refused: for how many cycles, and `uses` of the steps it refuses
         closed, closed_to, gates = np.int64(0), np.int64(0), NONE
+    turns = np.int64(0)  # issues one by one before it looks for a stretch
     key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
     while key < no_more:
         index = first_warp + lane * schedulers
@@ -97,6 +100,19 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
         if not ins.plain:
             scheduler.lane = lane
             break
+        if reads is None:
+            turns -= 1
+            if turns < 0 and ins.run >= LONG_RUN:
+                turns = np.int64(TURNS_BETWEEN)
+                store(scheduler.wakes, wakes)
+                store(scheduler.ranks, ranks)
+                store(scheduler.delays, delays)
+                last = issue_stretch(machine, state, sm, scheduler, s, lane, key & ~RANKS, no_more)
+                if last >= 0:
+                    wakes, ranks, delays = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.delays)
+                    free, turns = begin + (last >> RANK_BITS) + 1, np.int64(0)
+                    key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
+                    continue
         cycle = begin + (key >> RANK_BITS)
         eligible, following = end_of(warp.wait), np.int64(ins.following)
         next_uses, next_delay, plain = np.int64(ins.next_uses), np.int64(ins.next_delay), ins.plain

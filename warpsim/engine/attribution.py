@@ -1,8 +1,8 @@
 """Where every warp-cycle goes: states, program lines, causes, and the edges of what is counted. docs/model.md, section 7.
 
 The timing code reports here that a warp waits (`waits`), that it issues (`issues`, and what stands beside it for the second one
-of a pair and for plain steps), and for which cycles a unit refuses (`refuses`), an issue occupies its scheduler (`is_busy`), or
-the register ports hold it (`holds`). It needs nothing back.
+of a pair, for plain steps and runs of these), and for which cycles a unit refuses (`refuses`), an issue occupies its scheduler
+(`is_busy`), or the register ports hold it (`holds`). It needs nothing back.
 
 A wait is counted as a whole when it begins, since its end is known then. What of it lies beyond an edge is put right at the edge
 (`settle`). Waits that are known before the run are not even counted one by one: their sum follows from the number of issues.
@@ -76,6 +76,16 @@ def issues_plain(counted, eligible, cycle):
     """A warp issues a plain step, of which the COUNT is given, while issues are not kept; it was eligible from a cycle on."""
     counted.issued += 1
     counted.waited += cycle - eligible
+
+
+@inline
+def issues_run(counts, place, times, eligible, cycle, waited):
+    """A warp issues so many steps in a row, of which the first COUNT is at a place; each other one waited for so many cycles."""
+    counts[at(place)].waited += cycle - eligible
+    counts[at(place)].issued_on += 1
+    counts[at(place + times)].issued_on -= 1
+    counts[at(place + 1)].waited_on += waited
+    counts[at(place + times)].waited_on -= waited
 
 
 @inline
@@ -330,6 +340,7 @@ def settle(machine, state, edge, sign):
     Of a wait whose end is not known, what lies before the edge is added, or taken off, as it is counted later.
     """
     chip, tally = machine.chip[0], state.tally[0]
+    count_runs(state)
     for sm in state.sms:
         for slot in range(chip.seats * chip.block_warps):
             warp, s = state.warps[at(sm.first_index + slot)], chip.scheduler_of[at(slot)]
@@ -358,6 +369,16 @@ def settle(machine, state, edge, sign):
         for s in range(chip.schedulers):
             next_issue = scheduler_at(chip, state, sm, s).next_issue
             tally.carried += sign * max(next_issue - edge, 0)
+
+
+@inline
+def count_runs(state):
+    """Adds to each step what runs of steps have counted that begin before it, or with it."""
+    issued, waited = np.int64(0), np.int64(0)
+    for counted in state.counts:
+        issued, waited = issued + counted.issued_on, waited + counted.waited_on
+        counted.issued, counted.waited = counted.issued + issued, counted.waited + waited
+        counted.issued_on, counted.waited_on = 0, 0
 
 
 @inline

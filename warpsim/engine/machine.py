@@ -139,6 +139,7 @@ STEP = np.dtype(
         ("known_dst", "i4"),  # as dst; negative, too, if the next step overwrites the register before anyone else reads it
         ("own_delay", "u2"),  # `delay`, as a time of a lane, of a plain step; else 0
         ("next_delay", "u2"),  # the same of the next step
+        ("run", "i4"),  # steps in a row from this one on with its `own_delay` that may issue in a stretch; 0: it may not
         ("reason", "i1"),  # WarpState of that wait
         # What the step needs
         ("may_pair", "i1"),  # 1: the next step may issue in the same cycle

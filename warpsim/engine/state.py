@@ -210,6 +210,8 @@ COUNT = np.dtype(
     [
         ("issued", "i8"),  # warp instructions
         ("waited", "i8"),  # warp-cycles from eligible to issue, or to now
+        ("issued_on", "i8"),  # what has to be added to `issued` of this step and of all behind it
+        ("waited_on", "i8"),  # and to `waited`
     ]
 )
 

@@ -119,7 +119,7 @@ def _unlaunched(
         dst = registers.get(step.dst, NOTHING)
         if hints_of(step) is None:
             operands += dict.fromkeys(registers[r] for r in (*step.src, step.dst) if r in registers)
-        steps.append((kind, op, dst, first, len(operands), *timing, *[0] * 16))
+        steps.append((kind, op, dst, first, len(operands), *timing, *[0] * 17))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
         details.append((0, 0, 0, 0, 0, 0, 0, *access, *branch, step.loop, *step.trips))

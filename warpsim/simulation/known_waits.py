@@ -200,7 +200,18 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
         resolved = _resolved(machine, alone)
         program["plain"][resolved] = RESOLVED | limited[resolved]
     program["next_delay"] = program["own_delay"][program["following"]]
+    program["run"] = _runs(program) if chip["interval"] == 1 else 0
     return np.flatnonzero(refusable)
+
+
+def _runs(program: NDArray[Any]) -> list[int]:
+    """Returns how many plain steps of equal delays stand in a row from each step on, none of which writes a register in use."""
+    alone = ((program["plain"] == 1) & (program["known_dst"] < 0)).tolist()
+    following, delay, runs = program["following"].tolist(), program["own_delay"].tolist(), [0] * (len(program) + 1)
+    for i in range(len(program) - 1, -1, -1):
+        goes_on = following[i] == i + 1 and delay[i + 1] == delay[i]
+        runs[i] = (1 + (runs[i + 1] if goes_on else 0)) if alone[i] else 0
+    return runs[:-1]
 
 
 def _soonest_arrival(machine: Machine) -> int:

@@ -1,0 +1,68 @@
+"""A scheduler issues long runs of plain steps at once, as many as it would one by one. docs/model.md, section 3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.engine.test_against_reference import assert_same
+from tests.engine.test_check import started
+from tests.support.cases import Case, op_facts, small_gpu
+from warpsim.engine.check import verify
+from warpsim.hardware.residency import Launch
+from warpsim.kernels import Instruction, Kernel, Loop
+from warpsim.simulation.run import run_to
+
+ALU = Instruction("alu", dst="r0", src=("r0",))
+LOAD = Instruction("load", dst="r0", src=("r0",))
+
+
+def case(scheduler: str, warps: int, run: int, *, latency: int = 4, **facts: Any) -> Case:
+    """Warps that load and then compute for so many steps, again and again, at one scheduler."""
+    gpu = small_gpu(
+        sm={"schedulers": 1},
+        block_launch_cycles=200,  # as the latencies of memory: a stretch lies in one window
+        ops={"alu": op_facts("math", latency_cycles=latency, **facts)},
+        memory={"latency_cycles": 200, "l2_latency_cycles": 200, "l1_latency_cycles": 200},
+    )
+    kernel = Kernel(name="runs", inputs=("r0",), body=(Loop(body=(LOAD, *[ALU] * run), trips=None),))
+    launch = Launch(blocks=None, block_warps=1, resident_blocks=warps)
+    options = {"scheduler": scheduler, "memory": "fixed", "seed": 1, "warmup": 0, "cycles": 1_500, "sms": 1}
+    return Case(gpu, kernel, launch, options)
+
+
+def issues_at_once(case: Case) -> int:
+    """Returns the warp instructions of the first 1,000 cycles that have been counted as runs."""
+    machine, state = started(case)
+    with np.errstate(over="ignore"):
+        state, _ = run_to(machine, state, 1_000)
+    verify(machine, state)
+    return int(state.counts.issued_on.cumsum().sum())
+
+
+@pytest.mark.parametrize("warps", [1, 3, 8])
+@pytest.mark.parametrize("scheduler", ["lrr", "grr", "gto", "gty", "oldest"])
+def test_most_of_a_long_run_issues_at_once(scheduler: str, warps: int) -> None:
+    """With fewer warps than cycles of latency each issues when it is eligible; with more, they take turns, or some wait."""
+    long = case(scheduler, warps, 300)
+    seen = assert_same(long)
+    issued = sum(1 for cycle, *_ in seen["issues"] if cycle < 1_000)
+    assert 0.6 * issued < issues_at_once(long) < issued
+
+
+@pytest.mark.parametrize(
+    "short",
+    [
+        case("lrr", 3, 30),  # runs that are not worth it
+        case("random", 3, 300),
+        case("two_level", 3, 300),
+        case("lrr", 3, 300, interval_cycles=2),  # its unit can refuse
+        case("lrr", 3, 300, latency=90),  # longer than a period may be
+    ],
+    ids=["short runs", "random", "two_level", "a slow unit", "a long latency"],
+)
+def test_other_steps_issue_one_by_one(short: Case) -> None:
+    assert_same(short)
+    assert issues_at_once(short) == 0
