@@ -49,6 +49,7 @@ def prepare() -> tuple[dict[str, tuple[Any, Any]], list[Any]]:
         "random": (25, cases()),
         "queue": (25, cases(memory="queue")),
         "arithmetic": (25, strategies.arithmetic()),
+        "long runs": (15, strategies.long_runs()),
         "stores among loads": (20, strategies.with_stores_among_loads()),
         "hints": (20, strategies.with_hints()),
         "echoes": (15, strategies.with_echoes()),

@@ -44,6 +44,8 @@ def issue_stretch(machine, state, sm, scheduler, s, lane, begin, no_more):
     horizon = min(begin + (((len(scheduler.wakes) - 1) << RANK_BITS) if takes_turns else delay), NEVER) - 1
     members = lanes_at_most(wakes, horizon) & (below(MAX_WARPS) if takes_turns else ~waiting)
     until = min(no_more, first_after(wakes, horizon))
+    if waiting != NONE and size(members) < delay_cycles:  # there are cycles in which one that is waiting issues
+        return np.int64(-1)
     if until < begin + (SHORTEST_STRETCH << RANK_BITS):
         return np.int64(-1)
 
