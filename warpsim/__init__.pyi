@@ -31,6 +31,7 @@ from .simulation.api import simulate as simulate
 from .simulation.launches import LaunchTime as LaunchTime
 from .simulation.launches import launch_time as launch_time
 from .simulation.point import from_provenance as from_provenance
+from .simulation.predictions import PredictionInterval as PredictionInterval
 from .simulation.run import TraceLimitError as TraceLimitError
 from .simulation.trace import Trace as Trace
 from .store.place import StoreError as StoreError

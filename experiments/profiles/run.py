@@ -2,7 +2,7 @@
 
 The reports are not part of the project: `sources.csv` names repository, commit and path of each, and `clone.sh` brings them into
 a folder, which the environment variable WARPSIM_PROFILES names. What is not there is counted, and left out. `later.csv` names
-those that were replayed for the first time when all rules for the others had been made.
+those that were replayed for the first time when all rules for the others had been made, and `third.csv` others after those.
 """
 
 from __future__ import annotations
@@ -59,11 +59,16 @@ OTHER = "other"
 
 INPUTS = {
     "init_matrix_half": ("the rate at which a T4 starts blocks",),
+    "static_kernel": ("the rate at which an A100 starts blocks",),
 }
 """Kernel -> rates of the chip that were read from its own launch, since no source was found."""
 
 
-LISTS = {"sources.csv": ("launches.csv", "tables.md", "profiles.png"), "later.csv": ("later.csv", "later.md", "later.png")}
+LISTS = {
+    "sources.csv": ("launches.csv", "tables.md", "profiles.png"),
+    "later.csv": ("later.csv", "later.md", "later.png"),
+    "third.csv": ("third.csv", "third.md", "third.png"),
+}
 """List of reports -> the files of its launches, tables and figure."""
 
 

@@ -85,6 +85,17 @@ FILL = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("matrices", "reached"), [("", 128), (".2", 256), (".4", 512)])
+def test_threads_that_name_no_row_of_a_matrix_reach_no_shared_memory(matrices, reached):
+    """Thread t has the address 16 t, and the rows of each matrix are named by eight threads."""
+    rows = ("S2R R0, SR_TID.X", "SHF.L.U32 R2, R0, 0x4, RZ", f"LDSM.16.M88{matrices} R4, [R2]", "EXIT")
+    for shared, warned in ((reached, False), (reached - 4, True)):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            to_kernel(function(*rows, shared=shared), as_geometry("1,32"), Choices(), name="f")
+        assert any(f"reach byte {reached} of" in str(one.message) for one in found) == warned
+
+
 @pytest.mark.parametrize(("shared", "warned"), [(8192, False), (8188, True)])
 def test_trips_that_are_taken_back_reach_no_shared_memory(shared, warned):
     """2048 words are filled, 64 at a time; a leap over too many trips would go beyond them."""

@@ -7,11 +7,12 @@ from tests.support.small_plans import SHORT
 from warpsim.arguments import InvalidPoint
 from warpsim.engine.constants import Kind
 from warpsim.hardware.gpu import load_gpu
-from warpsim.hardware.whatif import changed_gpu, check_fields_act
+from warpsim.hardware.whatif import at_clock, changed_gpu, check_fields_act
 from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop, mix
 from warpsim.kernels.whatif import changed_kernel
 from warpsim.simulation.api import simulate
 from warpsim.simulation.encode import encode
+from warpsim.simulation.launches import launch_time
 from warpsim.simulation.point import make_point
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
@@ -211,3 +212,24 @@ def test_every_memory_model_respects_the_unloaded_latency(memory):
         simulate(changed_gpu(KEPLER, {"memory.latency_cycles": cycles}), mix(alpha=0), **settings) for cycles in (301, 401)
     )
     assert float((high.memory_latency - low.memory_latency).item()) == pytest.approx(100, abs=4)
+
+
+def test_at_another_clock_times_of_the_memory_stay():
+    gpu = load_gpu("a100")
+    half = at_clock(gpu, gpu.clock_ghz / 2)
+    of_l2 = gpu.memory.l2_latency_cycles
+    assert half.memory.l2_latency_cycles == of_l2
+    assert half.memory.latency_cycles - of_l2 == pytest.approx((gpu.memory.latency_cycles - of_l2) / 2, abs=0.5)
+    assert half.memory.queue.crossbar_gbs == gpu.memory.queue.crossbar_gbs / 2
+    assert (half.memory.bandwidth_gbs, half.memory.queue.dram_gbs) == (gpu.memory.bandwidth_gbs, gpu.memory.queue.dram_gbs)
+    assert at_clock(gpu, gpu.clock_ghz).to_dict() == gpu.to_dict()
+    with pytest.raises(InvalidPoint, match=r"clock_ghz = -1"):
+        at_clock(gpu, -1.0)
+
+
+@pytest.mark.parametrize(("kernel", "least", "most"), [("cuda/black_scholes", 1.35, 1.42), ("cuda/copy", 1.0, 1.3)])
+def test_a_launch_at_a_lower_clock(kernel, least, most):
+    """Arithmetic takes longer by the ratio of the clocks, 1.41; a stream that DRAM limits hardly does."""
+    fast, slow = (launch_time("a100", kernel, 20_000, clock_ghz=clock, replicates=1) for clock in (None, 1.0))
+    assert least < slow.microseconds.mean / fast.microseconds.mean < most
+    assert slow.point.gpu.clock_ghz == 1.0

@@ -15,7 +15,7 @@ from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
 from warpsim.kernels.traversal import walk
 from warpsim.profiles.api import profile_of
-from warpsim.profiles.chip import chip_of
+from warpsim.profiles.chip import chip_of, pin_bandwidth
 from warpsim.profiles.code import decoded
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.inputs import inputs_of
@@ -190,7 +190,6 @@ def test_a_missing_section_is_named_with_its_option(metric, option):
         ("gpc__cycles_elapsed.max", 0),
         ("sm__cycles_elapsed.avg", 0),
         ("gpu__time_duration.sum", -1),
-        ("gpu__time_duration.sum", math.nan),
         ("launch__grid_size", 1e30),
         ("launch__grid_size", math.inf),
         ("launch__block_size", 0),
@@ -199,6 +198,11 @@ def test_a_missing_section_is_named_with_its_option(metric, option):
 def test_a_counter_that_no_launch_has_is_named(metric, value):
     with pytest.raises(ProfileError, match=re.escape(f"{metric} = {value:g}: must be above 0")):
         profile_of(launch({metric: value}))
+
+
+def test_a_launch_of_which_nothing_was_measured_is_said():
+    with pytest.raises(ProfileError, match=r"gpc__cycles_elapsed.max is no number: the profiler measured nothing of this launch"):
+        profile_of(launch({"gpc__cycles_elapsed.max": math.nan}))
 
 
 @pytest.mark.parametrize("value", [-1.0, math.inf, -math.inf])
@@ -341,6 +345,43 @@ def test_updates_of_one_address_keep_one_slice_busy():
     made = instruction(profile_of(one), "RED")
     assert made.op == "reduction" and made.access.contended_addresses == 1 and updates_of_one_address(made.access) == 32
     assert profile_of(one).gpu.memory.atomic_interval_cycles == pytest.approx(3.4)  # a sum of floating-point numbers
+
+
+@pytest.mark.parametrize(
+    ("before", "addresses"),
+    [
+        ("MOV R4, c[0x0][0x170]", 1),
+        ("IMAD.MOV.U32 R4, RZ, RZ, c[0x0][0x170]", 1),
+        ("IMAD.WIDE R4, R13, R0, c[0x0][0x170]", None),  # many addresses, or a few
+        ("MOV R4, R6", None),
+        ("MOV R5, c[0x0][0x170]", None),  # another register
+    ],
+)
+def test_updates_at_an_address_that_is_an_argument_meet(before, addresses):
+    """Where the report does not have the busiest slice of L2."""
+    counted = {"device__attribute_l2s_count": 48, "lts__t_sectors_srcunit_tex_op_red.sum": 32.0 * WARPS * TRIPS}
+    one = launch(counted, texts={2: before, 5: "RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R4.64], R6"})
+    assert updates(one) == Updates(addresses, 32 if addresses else 1)
+
+
+def test_a_bus_narrower_than_the_partitions_peak_limits_the_pins():
+    """An RTX 2080 Ti has six partitions of 16 bytes a cycle, and a bus of 352 bits."""
+    clock = {"dram__cycles_elapsed.avg.per_second": 6.83e9, "dram__bytes.sum.peak_sustained": 96.0}
+    assert pin_bandwidth(launch(clock)) == pytest.approx(96 * 6.83)
+    bits = "device__attribute_global_memory_bus_width"
+    assert pin_bandwidth(launch(clock | {bits: 352})) == pytest.approx(88 * 6.83)
+    assert pin_bandwidth(launch(clock | {bits: 384})) == pin_bandwidth(launch(clock | {bits: 64})) == pytest.approx(96 * 6.83)
+
+
+def test_what_others_read_from_dram_is_none_of_the_loads():
+    sectors = launch().metrics["dram__bytes_read.sum"] / 32
+    of_sms = {"lts__t_sectors_srcunit_tex_lookup_miss.sum": sectors}
+    assert traffic(launch(of_sms)) == traffic(launch())
+    beside = {name: value / 2 for name, value in of_sms.items()}
+    assert traffic(launch(beside)) == traffic(launch())
+    less = {name: value / 8 for name, value in of_sms.items()}
+    assert traffic(launch(less)).load_l2_hit > traffic(launch()).load_l2_hit
+    assert profile_of(launch(less)).measured.dram_bytes == profile_of(launch()).measured.dram_bytes
 
 
 def test_a_kind_of_updates_may_be_a_negative_difference():

@@ -6,7 +6,7 @@ from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop
 from warpsim.kernels.traversal import walk
-from warpsim.simulation.endless import endless
+from warpsim.simulation.endless import endless, whole_bodies_from
 
 BARRIER = Instruction("barrier")
 
@@ -35,6 +35,25 @@ def test_of_parts_that_end_with_barriers_some_are_kept(factor, kept):
     assert sum(one == BARRIER for _, one in walk(found.body)) == len(kept)
     assert set(found.inputs) == {f"r{number}" for number in range(10)} or factor == 1.0
     Kernel.model_validate(found.model_dump())
+
+
+@pytest.mark.parametrize(("trips", "inner", "factor"), [(256, 3, 2 / 256), (4, 3, 0.5), (1, 3, 2.0)])
+def test_from_which_factor_on_bodies_of_loops_are_whole(trips, inner, factor):
+    """The body of the outer loop has barriers beside an inner loop, which has some, too."""
+    body = (*part(0), Loop(body=(Instruction("alu"), *part(1)), trips=inner), *part(2))
+    program = Kernel(name="k", title="k", source="s", body=(*part(3), Loop(body=body, trips=trips)), inputs=("r2",))
+    assert whole_bodies_from(program) == pytest.approx(factor)
+    if factor <= 1:
+        (loop,) = (one for one in endless(program, factor).body[0].body if isinstance(one, Loop))
+        assert loop.trips == 2 and loop.body == body
+
+
+def test_only_barriers_in_loops_need_whole_bodies():
+    assert whole_bodies_from(kernel(4)) == 0.0
+    inner = Loop(body=(Instruction("alu"), *part(0)), trips=8)
+    (outer,) = (Loop(body=(Instruction("alu"), Conditional(then=(inner,), probability=0.5)), trips=16),)
+    program = Kernel(name="k", title="k", source="s", body=(outer,))
+    assert whole_bodies_from(program) == pytest.approx(2 / 16 * 2 / 8)
 
 
 def test_what_follows_the_last_barrier_keeps_its_share():

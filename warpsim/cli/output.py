@@ -14,6 +14,8 @@ from warpsim.cli.common import RequestError
 if TYPE_CHECKING:
     import xarray as xr
 
+    from warpsim.simulation.predictions import PredictionInterval
+
 
 def add_json(parser: argparse.ArgumentParser, what: str) -> None:
     """Adds the option that prints JSON in place of text.
@@ -41,6 +43,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | bool | int | float | None) else str(value)
+
+
+def so_near_text(interval: PredictionInterval) -> str:
+    """Returns what an interval of a predicted time is made of."""
+    return f"the measured times of {interval.level:.0%} of {interval.kernels} other kernels lay so near the simulated ones"
 
 
 def dataset_json(ds: xr.Dataset) -> dict[str, Any]:

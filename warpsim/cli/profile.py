@@ -20,7 +20,7 @@ from warpsim.cli.common import (
     new_command,
     whole_number,
 )
-from warpsim.cli.output import add_json, print_json
+from warpsim.cli.output import add_json, print_json, so_near_text
 
 if TYPE_CHECKING:
     from warpsim.hardware.gpu import Gpu
@@ -178,6 +178,8 @@ def _page_of(shown: _Shown) -> tuple[str, list[str], list[Table]]:
     sampled = f" ({replay.sampling}; {most})"
     lines.append(f"simulated: {replay.share:.3g} of the instructions" + (sampled if replay.sampling else ""))
     lines.append(f"inputs: {', '.join(profile.inputs)}")
+    if replay.predicted is not None:
+        lines.append(f"to be expected: {so_near_text(replay.predicted)}")
     if other is not None:
         held = f"{counted(other.launch.blocks or 1, 'block')} of {counted(other.launch.block_warps, 'warp')}"
         what = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.changes.items())
@@ -210,6 +212,10 @@ def _rows(shown: _Shown) -> Iterator[list[str]]:
     yield ["cycles", _number(measured.cycles), *(_estimate(one.cycles) for one in runs)]
     times = (_estimate(one.cycles, 1000 * clock) for one, clock in zip(runs, clocks, strict=True))
     yield ["microseconds", _number(measured.microseconds), *times]
+    expected = [one.predicted for one in runs]
+    if any(expected):
+        ranges = (f"{_number(one.low)} to {_number(one.high)}" if one else "" for one in expected)
+        yield ["to be expected, microseconds", "", *ranges]
     yield ["IPC of an SM", _number(measured.ipc), *(_estimate(one.ipc) for one in runs)]
     yield ["achieved warps of an SM", _number(measured.warps), *(_estimate(one.warps) for one in runs)]
     bytes_of = ("input", "input" if moved == measured.dram_bytes else _number(moved / 1e6))

@@ -21,7 +21,7 @@ from warpsim.cli.common import (
     residency_text,
     whole_number,
 )
-from warpsim.cli.output import add_json, print_json
+from warpsim.cli.output import add_json, print_json, so_near_text
 
 if TYPE_CHECKING:
     from warpsim.simulation.launches import LaunchTime
@@ -42,6 +42,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resident-blocks", type=whole_number, metavar="N", help="resident blocks of an SM (default: as many as fit)"
     )
+    clock = "clock of the SMs; Nsight Compute holds it at its base, unless told otherwise (default: that of the chip's file)"
+    parser.add_argument("--clock", type=float, metavar="GHZ", dest="clock_ghz", help=clock)
     add_sampling_options(parser)
     budget = "warp instructions that a replicate simulates at most, roughly (default: %(default)s)"
     parser.add_argument("--budget", type=whole_number, default=BUDGET, metavar="N", help=budget)
@@ -53,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
     from warpsim.simulation.launches import launch_time
     from warpsim.views.text_table import text_table
 
-    names = ("blocks", "block_warps", "resident_blocks", "scheduler", "memory", "replicates", "seed", "budget")
+    names = ("blocks", "block_warps", "resident_blocks", "clock_ghz", "scheduler", "memory", "replicates", "seed", "budget")
     with request():
         gpu, kernel = requested_kernel(options)
         found = launch_time(gpu, kernel, threads=options.workers, **{name: getattr(options, name) for name in names})
@@ -61,6 +63,7 @@ def _run(options: argparse.Namespace) -> int:
         numbers = {name: asdict(getattr(found, name)) for name in ("microseconds", "cycles", "ipc", "warps")}
         shares = {state: asdict(share) for state, share in found.warp_cycles.items()}
         samples = {name: getattr(found, name) for name in ("share", "sampling", "sampled_within")}
+        samples["predicted"] = found.predicted and asdict(found.predicted)
         print_json({**numbers, "warp_cycles": shares, **samples, "resident_blocks": found.point.launch.resident_blocks})
         return DONE
     print(f"{gpu.title}: {kernel.title or kernel.name}")
@@ -71,6 +74,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.replicates > 1:
         print(f"means of {options.replicates} replicates ± half the width of their 95 % intervals")
     print(f"\n{text_table(list(_rows(found)))}")
+    if found.predicted is not None:
+        low, high = found.predicted.low, found.predicted.high
+        print(f"\nto be expected when it is measured: {low:.4g} to {high:.4g} us; {so_near_text(found.predicted)}")
     return DONE
 
 

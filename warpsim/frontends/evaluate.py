@@ -25,6 +25,7 @@ from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.leaps import Leaps
 from warpsim.frontends.operands import calls_outside, conditions, read, table_of
+from warpsim.frontends.patterns import rows_named
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import Mask, Watch, warps_of
@@ -235,7 +236,8 @@ class Evaluator:
         """Counts one execution of an instruction by some threads, which access a memory at some addresses."""
         self._count(step, space, where, active, tally)
         if space == "shared":
-            last = int(np.where(active, where, UNKNOWN).max())
+            named = rows_named(step.one) if step.one.base in ("LDSM", "STSM") else WARP_LANES
+            last = int(np.where(active & (np.arange(active.shape[-1]) % WARP_LANES < named), where, UNKNOWN).max())
             self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
 
     def _count(self, step: Step, space: str | None, where: Values, active: Mask, tally: Tally) -> None:

@@ -49,9 +49,14 @@ def conflict_degree(addresses: Addresses, width: Width) -> int:
 
 
 def matrix_rows(one: MachineInstruction, addresses: Addresses) -> Addresses:
-    """Returns the addresses of the threads that name rows of the matrices that a warp loads or stores: 8 for each."""
+    """Returns the addresses of the threads that name rows of the matrices that a warp loads or stores."""
+    return addresses[: rows_named(one)]
+
+
+def rows_named(one: MachineInstruction) -> int:
+    """Returns how many threads of a warp name rows of the matrices that it loads or stores, the first ones: 8 for each."""
     suffix = one.opcode.rpartition(".")[2]
-    return addresses[: 8 * (int(suffix) if suffix in ("2", "4") else 1)]
+    return 8 * (int(suffix) if suffix in ("2", "4") else 1)
 
 
 @lru_cache(maxsize=4096)

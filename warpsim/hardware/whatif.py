@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from warpsim.arguments import InvalidPoint
+from warpsim.hardware.architectures import contention
 from warpsim.hardware.gpu import GPU_LABELS, Gpu, GpuFileError
 from warpsim.units import MEMORY_OPS
 
@@ -57,6 +58,31 @@ def changed_gpu(gpu: Gpu, fields: Mapping[str, Any]) -> Gpu:
         return Gpu.from_dict(data, source=f"{what} on {gpu.name}")
     except GpuFileError as error:
         raise InvalidPoint(str(error)) from None
+
+
+def at_clock(gpu: Gpu, clock_ghz: float) -> Gpu:
+    """Returns the chip with another clock of its SMs and its L2, in GHz; the memory keeps its own.
+
+    What a chip file states in cycles stays, but for what are times: the part of the latency that lies in DRAM, and the turnover
+    of blocks. Rates of L2 follow the clock.
+
+    Raises:
+        InvalidPoint: no chip can have this clock.
+    """
+    data = changed_gpu(gpu, {"clock_ghz": clock_ghz}).to_dict()
+    ratio = clock_ghz / gpu.clock_ghz
+    memory, queue = data["memory"], data["memory"]["queue"]
+    of_l2 = gpu.memory.l2_latency_cycles or gpu.memory.latency_cycles // 2
+    for name in ("latency_cycles", "measured_latency_cycles"):
+        if memory.get(name):
+            memory[name] = max(1, round(of_l2 + (memory[name] - of_l2) * ratio))
+    for rates, name in ((memory, "l2_store_gbs"), (queue, "crossbar_gbs")):
+        if rates.get(name):
+            rates[name] *= ratio
+    queue["latency_offset_cycles"] *= ratio
+    data["block_launch_cycles"] = max(1, round(gpu.block_launch_cycles * ratio))
+    memory["contention"] = contention(memory, clock_ghz)
+    return Gpu.from_dict(data, source=f"clock_ghz = {clock_ghz} on {gpu.name}")
 
 
 def check_fields_act(fields: Iterable[str], memory: str) -> None:

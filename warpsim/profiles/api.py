@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -198,6 +199,9 @@ def profile_of(one: ProfiledLaunch) -> Profile:
     """
     for metric in _POSITIVE:
         value = one.metrics.get(metric)
+        if isinstance(value, float) and math.isnan(value):
+            why = "is no number: the profiler measured nothing of this launch"
+            raise ProfileError(f"{one.report}, launch {one.number}: {metric} {why}")
         if isinstance(value, int | float) and not 0 < value < _MOST:
             raise ProfileError(f"{one.report}, launch {one.number}: {metric} = {value:g}: must be above 0 and below {_MOST:g}")
     for metric in _CLOCKS:

@@ -51,6 +51,9 @@ _OTHER_SIZE = 0.1
 _PASSES = 0.1
 """Relative difference of clocks between passes of the profiler, at most."""
 
+_LEAST_OF_BUS = 0.7
+"""Bytes of the memory's bus over those of the partitions' peak, at least: a smaller ratio is due to another kind of memory."""
+
 _LEAST_STRETCH = 0.5
 """Least measured time of a launch over the true one: a shorter one is due to a wrong clock of the memory."""
 
@@ -249,11 +252,21 @@ def _stretch(launch: ProfiledLaunch) -> float:
     return ratio if ratio > 1 + _PASSES or ratio < 1 - _PASSES else 1.0
 
 
+def _of_bus(launch: ProfiledLaunch, peak: float) -> float:
+    """Returns the bytes per cycle of the memory's bus, where a partition of the chip has no memory; else the peak itself.
+
+    The peak of a GeForce RTX 2080 Ti is that of six partitions, 96 bytes, and its bus has 352 bits.
+    """
+    width = launch.get("device__attribute_global_memory_bus_width")
+    bus = width / 8 * 2 if width else peak  # two transfers a cycle
+    return bus if _LEAST_OF_BUS * peak < bus < peak else peak
+
+
 def pin_bandwidth(launch: ProfiledLaunch) -> float | None:
     """Returns the bandwidth of the memory's pins at its measured clock, in GB/s; None: the report does not tell."""
     peak, clock = launch.get("dram__bytes.sum.peak_sustained"), launch.get("dram__cycles_elapsed.avg.per_second")
     if peak and clock:
-        return peak * clock / 1e9
+        return _of_bus(launch, peak) * clock / 1e9
     rate = launch.get("dram__bytes.sum.per_second")
     share = launch.get(
         "dram__throughput.avg.pct_of_peak_sustained_elapsed", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"

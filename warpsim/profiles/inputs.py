@@ -26,6 +26,6 @@ def inputs_of(launch: ProfiledLaunch) -> tuple[str, ...]:
         found.append("passes of L1 in sum")
     if l2_clock(launch):
         found.append("L2's clock")
-    if updates(launch).addresses is not None:
+    if launch.get("lts__t_sectors.max") and updates(launch).addresses is not None:
         found.append("sectors of L2's busiest slice")
     return tuple(found)

@@ -15,6 +15,7 @@ from warpsim.kernels.steps import flatten
 from warpsim.profiles.encodings import WORD_BYTES
 from warpsim.profiles.guards import blocks_with_work
 from warpsim.results.schema import STATES
+from warpsim.simulation.predictions import PredictionInterval, prediction_interval
 from warpsim.simulation.sampled_run import Estimate, SampledRun, estimate, sampled_run
 from warpsim.simulation.sampling import sampled_within
 
@@ -73,6 +74,8 @@ class Replay:
         sampling: what was left out, in words; empty: nothing.
         sampled_within: relative difference from the cycles of the whole launch that such samples had at most where both were
             simulated; the intervals, which are those of the replicates, do not contain it.
+        predicted: where a measurement of the launch's time is to be expected, in us, for all errors of the model; None: launches
+            as short as this one have not been compared with measurements.
     """
 
     cycles: Estimate
@@ -85,6 +88,7 @@ class Replay:
     sampling: str
     lines: Mapping[int, Line] = field(default_factory=dict)
     sampled_within: float = 0.0
+    predicted: PredictionInterval | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -169,4 +173,5 @@ def _result(profile: Profile, run: SampledRun, lines: Mapping[int, Line]) -> Rep
         sampling=", ".join(run.left_out.values()),
         lines=lines,
         sampled_within=sampled_within(run.left_out),
+        predicted=prediction_interval(float(cycles.mean()) / profile.gpu.clock_ghz / 1000, "report"),
     )

@@ -29,6 +29,10 @@ _OF_STORES_TO_L2 = "lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xb
 _PASSES = "l1tex__data_pipe_lsu_wavefronts"
 """Beginning of the counters of passes in the data stage of L1, of which an SM makes one a cycle at most."""
 
+_WITH_OTHERS = 4.0
+"""Bytes that DRAM reads over those that L2 missed of the SMs, from which on others read, such as a display. For a sector that is
+missed, DRAM can read its neighbour, too."""
+
 _MOST_EXCESS = 2.0
 """Largest ratio of bytes that DRAM moved to those that missed: longer bursts than what was asked for."""
 
@@ -127,7 +131,7 @@ def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
     measured = hit_rate_of_l1(launch) or 0.0
     of_local, local_stores = (launch.get(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{kind}.sum") or 0.0 for kind in ("ld", "st"))
     local_missed = min(of_local, launch.get("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum") or 0.0)
-    read, written = launch.need("dram__bytes_read.sum"), launch.need("dram__bytes_write.sum")
+    read, written = _read_by_sms(launch), launch.need("dram__bytes_write.sum")
     requests, of_requests = (launch.get(f"lts__t_{what}_srcunit_tex_op_read.sum") for what in ("requests", "sectors"))
     fetched, came = launch.get(_OF_LOADS_FROM_L2), launch.get(*_OF_STORES_TO_L2)
     load_merged = _share_of(None if fetched is None else fetched - local_missed, loads * (1 - measured))
@@ -159,6 +163,13 @@ def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
         line_sectors=min(SECTORS, max(1.0, of_requests / requests)) if requests and of_requests else SECTORS,
         local_hit=1 - local_missed / of_local if of_local else 1.0,
     )
+
+
+def _read_by_sms(launch: ProfiledLaunch) -> float:
+    """Returns the bytes that the SMs have DRAM read: what L2 missed of theirs, where others read as much as they, or more."""
+    read, missed = launch.need("dram__bytes_read.sum"), launch.get("lts__t_sectors_srcunit_tex_lookup_miss.sum")
+    of_sms = read if missed is None else missed * SECTOR_BYTES
+    return of_sms if read > _WITH_OTHERS * of_sms else read
 
 
 def hit_rate_of_l1(launch: ProfiledLaunch) -> float | None:

@@ -56,6 +56,29 @@ def _shortened(statements: tuple[Statement, ...], factor: float, least: float) -
     return tuple(found)
 
 
+def whole_bodies_from(kernel: Kernel) -> float:
+    """Returns the factor from which on `endless` leaves out no part between barriers of a loop's body."""
+    return max((_FEWEST_TRIPS / loop.mean_trips * _whole_from(loop.body) for loop in _loops(kernel.body)), default=0.0)
+
+
+def _whole_from(body: tuple[Statement, ...]) -> float:
+    """Returns the factor from which on no part between barriers of statements is left out."""
+    if any(has_op((one,), "barrier") for one in body if not _loops((one,))):
+        return 1.0
+    return max((min(1.0, _FEWEST_TRIPS / loop.mean_trips) * _whole_from(loop.body) for loop in _loops(body)), default=0.0)
+
+
+def _loops(statements: tuple[Statement, ...]) -> list[Loop]:
+    """Returns the loops that stand in no other one of these statements."""
+    found: list[Loop] = []
+    for one in statements:
+        if isinstance(one, Loop):
+            found.append(one)
+        elif isinstance(one, Conditional):
+            found += _loops((*one.then, *one.orelse))
+    return found
+
+
 def endless(kernel: Kernel, factor: float) -> Kernel:
     """Returns a kernel that repeats the body of another one forever, each time with `factor` of its work."""
     body = _scaled(without_exits(kernel.body), min(1.0, factor))

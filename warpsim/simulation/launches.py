@@ -8,19 +8,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpsim.arguments import integer
-from warpsim.hardware.gpu import Gpu
+from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import Launch
+from warpsim.hardware.whatif import at_clock
 from warpsim.kernels.files import kernel_for
 from warpsim.kernels.program import Kernel
 from warpsim.simulation.point import Point, make_point
 from warpsim.simulation.policies import REPLAYED, lists_policies
+from warpsim.simulation.predictions import PredictionInterval, is_of_machine_code, prediction_interval
 from warpsim.simulation.sampled_run import REPLICATES, Estimate, estimate, sampled_run
 from warpsim.simulation.sampling import sampled_within
 
 BUDGET = 30_000_000
 """Warp instructions that a replicate simulates at most, roughly: some seconds."""
 
-_ARGUMENTS = ("gpu", "kernel", "blocks", "block_warps", "resident_blocks", "scheduler", "memory", "replicates", "seed", "budget")
+_ARGUMENTS = (
+    "gpu", "kernel", "blocks", "block_warps", "resident_blocks", "clock_ghz", "scheduler", "memory", "replicates", "seed",
+    "budget",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class LaunchTime:
         sampling: what was simulated in place of the whole launch, in words; empty: all of it.
         sampled_within: relative difference from the time of the whole launch that such samples had at most where both were
             simulated; the intervals do not contain it.
+        predicted: where a measurement of the time is to be expected, in us, for all errors of the model; None: such kernels, or
+            launches as short as this one, have not been compared with measurements.
     """
 
     point: Point
@@ -49,6 +56,7 @@ class LaunchTime:
     share: float
     sampling: str
     sampled_within: float
+    predicted: PredictionInterval | None
 
 
 @lists_policies
@@ -59,6 +67,7 @@ def launch_time(
     *,
     block_warps: int | None = None,
     resident_blocks: int | None = None,
+    clock_ghz: float | None = None,
     scheduler: str = REPLAYED,
     memory: str = Point.memory,
     replicates: int = REPLICATES,
@@ -75,6 +84,7 @@ def launch_time(
         blocks: thread blocks of the grid.
         block_warps: warps of a block; may be left out where the kernel states them, as imported ones do.
         resident_blocks: resident blocks of an SM; left out: as many as fit.
+        clock_ghz: clock of the SMs, such as that at which a profiler holds them; left out: that of the chip's file.
         scheduler: scheduling policy: {policies}.
         memory: memory model: "queue", "fixed" or "measured".
         replicates: independent repetitions, from which the intervals follow.
@@ -92,14 +102,17 @@ def launch_time(
     if block_warps is None and kernel.block_warps is None:
         raise ValueError("block_warps: must be given, since the kernel does not state the warps of its blocks")
     launch = Launch(blocks=blocks, block_warps=block_warps or kernel.block_warps or 0, resident_blocks=resident_blocks)
+    if clock_ghz is not None:
+        gpu = at_clock(gpu if isinstance(gpu, Gpu) else load_gpu(gpu), clock_ghz)
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
     point = make_point(gpu, kernel, launch=launch, **settings)
     gpu = point.gpu
     run = sampled_run(gpu, kernel, point.launch, budget, settings, threads=threads)
     cycles, warp_cycles = run.cycles + gpu.launch_cost_cycles, run.warp_cycles.sum(axis=1)
+    microseconds = estimate(cycles / gpu.clock_ghz / 1000)
     return LaunchTime(
         point=point,
-        microseconds=estimate(cycles / gpu.clock_ghz / 1000),
+        microseconds=microseconds,
         cycles=estimate(cycles),
         ipc=estimate(run.instructions / cycles),
         warps=estimate(warp_cycles / run.cycles),
@@ -107,4 +120,5 @@ def launch_time(
         share=run.share,
         sampling=", ".join(run.left_out.values()),
         sampled_within=sampled_within(run.left_out),
+        predicted=prediction_interval(microseconds.mean, "source") if is_of_machine_code(kernel) else None,
     )

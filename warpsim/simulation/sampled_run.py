@@ -8,8 +8,9 @@ has as many blocks as are left for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import half_width
 from warpsim.simulation.api import Arrays, simulate_point, trace_point
-from warpsim.simulation.endless import endless
+from warpsim.simulation.endless import endless, whole_bodies_from
 from warpsim.simulation.point import Point, make_point
 from warpsim.simulation.sampling import ALL_BUT_WINDOWS, FEWEST_SMS, Part, of_sms, per_warp, samples_of
 from warpsim.simulation.trace import Trace
@@ -32,8 +33,11 @@ REPLICATES = 3
 _RATHER_THAN_WINDOWS = 4
 """Factor of the budget up to which rounds or trips are simulated before windows, which differ most from whole launches."""
 
-_REPEATS = 3
-"""Repetitions of an endless kernel in a window, at least roughly."""
+_REPEATS, _FEWER_REPEATS = 3, 4
+"""Repetitions of an endless kernel in a window, roughly; by how much fewer rather than with parts of the bodies of its loops."""
+
+_LONGER = 8
+"""Factor by which a window is longer, at most, if warps repeat the kernel less than once in it."""
 
 _SHORTEST_WINDOW, _WINDOW_IPC = 20_000, 2
 """Cycles of a window at least, and the instructions per cycle and SM for which the budget is divided."""
@@ -141,7 +145,9 @@ def _from_windows(
     per_block = launch.block_warps * per_warp(kernel)
     cycles = max(_SHORTEST_WINDOW, budget // (2 * few * _WINDOW_IPC))
     warps = resident * launch.block_warps
-    program = endless(kernel, _WINDOW_IPC * cycles / warps / _REPEATS / per_warp(kernel))
+    factor = _WINDOW_IPC * cycles / warps / _REPEATS / per_warp(kernel)
+    factor = max(factor, min(whole_bodies_from(kernel), _FEWER_REPEATS * factor))
+    program, work_of_warp = endless(kernel, factor), factor * per_warp(kernel)
     window = dict(settings) | {"warmup": cycles // 2, "cycles": cycles}
     parts = [(resident, rounds, rounds * resident * per_block, gpu.sms)] if rounds else []
     if rest:
@@ -155,6 +161,11 @@ def _from_windows(
         chip = gpu.model_copy(update={"sms": busy})
         point = make_point(chip, program, launch=part, sms=None if sms == busy else sms, **window)
         arrays = _simulated(point, lines=lines and number == 0, threads=threads)
+        repeats = float(arrays["instructions"].sum(axis=1).mean()) / sms / (held * launch.block_warps) / work_of_warp
+        if repeats < 1:  # few instructions issue in a cycle, so that a longer window is in the budget
+            longer = min(_LONGER, math.ceil(1 / repeats)) if repeats else _LONGER
+            point = replace(point, warmup=longer * cycles // 2, cycles=longer * cycles)
+            arrays = _simulated(point, lines=lines and number == 0, threads=threads)
         of_lines = arrays.get("line_warp_cycles", of_lines)
         issued = arrays["instructions"].sum(axis=1) / sms
         simulated += float(issued.mean()) * sms
