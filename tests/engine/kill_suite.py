@@ -77,6 +77,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         test_rng,
         test_slices,
         test_state,
+        test_stretches,
         test_unit_queues,
         test_writes,
     )
@@ -88,6 +89,13 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
     compared, stopped = prepared
     found: dict[str, Callable[[], Any]] = {name: partial(assert_same, *pair) for name, pair in compared.items()}
     traces = Traces()
+
+    def at_any_length(name: str, patch: pytest.MonkeyPatch) -> None:
+        test_stretches.same_at_any_length(patch, *compared[name])
+
+    for name in compared:
+        if name.startswith(("long runs", "arithmetic")):
+            found[f"{name} at any length"] = partial(patched, at_any_length, name)
     for number, (case, steps) in enumerate(stopped):
         consistent: Any = test_check.test_every_program_is_consistent_at_every_cycle
         found[f"consistent {number}"] = partial(consistent.hypothesis.inner_test, case, steps)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
 
-from tests.engine.test_against_reference import assert_same
+from tests.engine.test_against_reference import RANDOM, assert_same
 from tests.engine.test_check import started
 from tests.support.cases import Case, op_facts, small_gpu
+from tests.support.strategies import examples
+from warpsim.engine import ahead, stretches
 from warpsim.engine.check import verify
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Instruction, Kernel, Loop
@@ -66,3 +72,31 @@ def test_most_of_a_long_run_issues_at_once(scheduler: str, warps: int) -> None:
 def test_other_steps_issue_one_by_one(short: Case) -> None:
     assert_same(short)
     assert issues_at_once(short) == 0
+
+
+def same_at_any_length(patch: pytest.MonkeyPatch, case: Case, expected: dict[str, Any] | None = None) -> None:
+    """Compares with the reference machine where all steps that can do so issue in stretches; only if nothing is compiled."""
+    patch.setattr(ahead, "LONG_RUN", 1)
+    patch.setattr(ahead, "TURNS_BETWEEN", 0)
+    patch.setattr(stretches, "SHORTEST_STRETCH", 1)
+    assert_same(case, expected)
+
+
+def many_at_any_length() -> None:
+    for kind, number in (("long runs", 20), ("arithmetic", 30)):
+
+        @examples(number)
+        @given(RANDOM[kind])
+        def all_same(case: Case) -> None:
+            with pytest.MonkeyPatch.context() as patch:
+                same_at_any_length(patch, case)
+
+        all_same()
+
+
+def test_stretches_of_any_length() -> None:
+    """In a process in which the engine is plain Python, so that its thresholds can be changed."""
+    command = "from tests.engine.test_stretches import many_at_any_length; many_at_any_length()"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
