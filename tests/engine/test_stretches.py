@@ -58,6 +58,20 @@ def test_most_of_a_long_run_issues_at_once(scheduler: str, warps: int) -> None:
     assert 0.6 * issued < issues_at_once(long) < issued
 
 
+def beginning(scheduler: str, seed: int) -> Case:
+    """Blocks of two warps that compute for different times: both warps of a new one begin at once, while others compute."""
+    one = case(scheduler, 6, 1, latency=9)
+    kernel = Kernel(name="beginning", inputs=("r0",), body=(Loop(body=(ALU,) * 60, trips=(1, 6)),))
+    options = one.options | {"seed": seed, "cycles": None}
+    gpu = one.gpu.model_copy(update={"block_launch_cycles": 50})
+    return Case(gpu, kernel, Launch(blocks=30, block_warps=2, resident_blocks=3), options)
+
+
+@pytest.mark.parametrize("scheduler", ["lrr", "gto", "oldest"])
+def test_warps_that_begin_at_once_are_not_of_one_stretch(scheduler: str) -> None:
+    assert_same(beginning(scheduler, 1))
+
+
 @pytest.mark.parametrize(
     "short",
     [
@@ -83,6 +97,9 @@ def same_at_any_length(patch: pytest.MonkeyPatch, case: Case, expected: dict[str
 
 
 def many_at_any_length() -> None:
+    for scheduler in ("lrr", "gto", "oldest"):
+        with pytest.MonkeyPatch.context() as patch:
+            same_at_any_length(patch, beginning(scheduler, 2))
     for kind, number in (("long runs", 20), ("arithmetic", 30)):
 
         @examples(number)
