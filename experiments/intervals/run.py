@@ -31,7 +31,7 @@ def main(out: Path, *, full: bool = False, workers: int = 1) -> int:
 
 
 def table(compared: list[Compared]) -> str:
-    """Returns for each set how many of its kernels lie in the interval that the sets before it give, and in that of all."""
+    """Returns for each set how many of its kernels lie in the interval of the sets before it; and at last the interval of all."""
     lines = []
     for origin in dict.fromkeys(one.origin for one in compared):
         before: list[float] = []

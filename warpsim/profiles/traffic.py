@@ -166,7 +166,7 @@ def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
 
 
 def _read_by_sms(launch: ProfiledLaunch) -> float:
-    """Returns the bytes that the SMs have DRAM read: what L2 missed of theirs, where others read as much as they, or more."""
+    """Returns the bytes that the SMs have DRAM read: where others read most of what is read, those that L2 missed of the SMs."""
     read, missed = launch.need("dram__bytes_read.sum"), launch.get("lts__t_sectors_srcunit_tex_lookup_miss.sum")
     of_sms = read if missed is None else missed * SECTOR_BYTES
     return of_sms if read > _WITH_OTHERS * of_sms else read

@@ -16,7 +16,7 @@ import math
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop, Statement
-from warpsim.kernels.traversal import expected_instructions, has_op, walk
+from warpsim.kernels.traversal import expected_instructions, has_op
 from warpsim.kernels.whatif import all_registers
 
 _FEWEST_TRIPS = 2
@@ -134,7 +134,7 @@ def _scaled(statements: tuple[Statement, ...], factor: float) -> tuple[Statement
             else:
                 trips = max(1, min(_FEWEST_TRIPS, round(mean)))
                 found.append(Loop(body=_scaled(one.body, min(1.0, factor * mean / trips)), trips=trips))
-        elif isinstance(one, Conditional) and any(isinstance(inner, Loop) for _, inner in walk((*one.then, *one.orelse))):
+        elif isinstance(one, Conditional) and _loops((one,)):
             flush()
             sides = {"then": _scaled(one.then, factor), "orelse": _scaled(one.orelse, factor)}
             found.append(one.model_copy(update=sides))

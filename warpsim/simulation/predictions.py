@@ -54,7 +54,7 @@ def prediction_interval(microseconds: float, origin: Origin, level: float = LEVE
     """
     if microseconds < SHORTEST_MICROSECONDS:
         return None
-    ratios = sorted(_ratios()[origin])
+    ratios = _ratios()[origin]
     low, high = middle(len(ratios), level)
     return PredictionInterval(microseconds * ratios[low], microseconds * ratios[high], level, len(ratios))
 
@@ -80,9 +80,9 @@ def is_of_machine_code(kernel: Kernel) -> bool:
 
 @cache
 def _ratios() -> dict[str, list[float]]:
-    """Returns origin -> measured over simulated time of each kernel of a chip."""
+    """Returns origin -> measured over simulated time of each kernel of a chip, sorted."""
     found: dict[str, list[float]] = {"source": [], "report": []}
     with (params_dir() / "predictions.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             found[row["origin"]].append(float(row["ratio"]))
-    return found
+    return {origin: sorted(ratios) for origin, ratios in found.items()}
