@@ -253,7 +253,7 @@ EDGES: dict[str, Case] = {
         blocks=2, size=1, seats=1,
     ),
     "all blocks start at once, later than the launch": case(
-        small_gpu(launch_microseconds=0.1), kernel(one("alu"), one("load")), blocks=2, seats=2
+        small_gpu(grid_launch_cycles=100), kernel(one("alu"), one("load")), blocks=2, seats=2
     ),
     "loads that wait in a queue and hit L1": case(
         small_gpu(units={"lsu": QUEUED}, ops={"load": {"unit": "lsu", "interval_cycles": 7}}, sm={"schedulers": 2}),

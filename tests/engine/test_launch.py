@@ -17,14 +17,47 @@ def starts(found: dict[str, list[tuple[int, ...]]]) -> list[int]:
 
 
 def test_a_grid_begins_after_the_cost_of_its_launch() -> None:
-    at_once, later = (assert_same(case(small_gpu(launch_microseconds=us), ONE, blocks=3, size=1)) for us in (0.0, 0.0504))
+    at_once, later = (assert_same(case(small_gpu(grid_launch_cycles=n), ONE, blocks=3, size=1)) for n in (0, 50))
     assert starts(later) == [50 + start for start in starts(at_once)]
     assert later["end"] == 50 + at_once["end"]
 
 
 def test_an_endless_supply_has_no_launch() -> None:
-    found = assert_same(case(small_gpu(launch_microseconds=1.0), ONE, blocks=None, size=1))
+    found = assert_same(case(small_gpu(grid_launch_cycles=1000), ONE, blocks=None, size=1))
     assert found["warps"][0][3] == 0
+
+
+@pytest.mark.parametrize(("where", "latency"), [("dram", 60), ("l2", 25)])
+def test_the_first_warps_of_a_grid_wait_for_constants(where: str, latency: int) -> None:
+    """One instruction and the exit: a warp that has its constants takes two cycles, and a block starts 7 cycles after another."""
+    gpu = small_gpu(
+        core={"cold_constants": where}, block_launch_cycles=7, grid_launch_cycles=10,
+        memory={"latency_cycles": 60, "l2_latency_cycles": 25},
+    )  # fmt: skip
+    found = assert_same(case(gpu, ONE, blocks=2, size=1, seats=1))
+    (_, _, first, left), (_, _, second, end) = found["retired"]
+    assert (first, left - first) == (10, latency + 1)
+    assert (second, end - second) == (left + 7, 1)
+
+
+def test_each_sm_waits_once_from_its_first_block_on() -> None:
+    """Blocks start 50 cycles apart, in turn on two SMs: when the second one of an SM starts, its constants are there."""
+    changes = {"core": {"cold_constants": "dram"}, "memory": {"latency_cycles": 60}}
+    found = assert_same(case(small_gpu(sms=2, launch_interval_cycles=50.0, **changes), ONE, blocks=4, size=1, seats=2))
+    assert sorted((start, end - start) for _, _, start, end in found["retired"]) == [(0, 61), (50, 61), (100, 1), (150, 1)]
+
+
+def test_what_warps_wait_for_constants_is_imc_miss() -> None:
+    """Warps of a block can issue 9 cycles apart, the last one later than the constants are there, of which it knows nothing."""
+    gpu = small_gpu(core={"cold_constants": "dram"}, warp_launch_cycles=9, memory={"latency_cycles": 60})
+    found = assert_same(case(gpu, ONE, blocks=1, size=8))["warp_cycles"]
+    assert found["imc_miss"] == 7 * 60
+    assert found["wait"] == 63
+
+
+def test_an_endless_supply_has_its_constants() -> None:
+    gpu = small_gpu(core={"cold_constants": "dram"}, memory={"latency_cycles": 60})
+    assert assert_same(case(gpu, ONE, blocks=None, size=1))["issues"][0][0] == 0
 
 
 @pytest.mark.parametrize(
@@ -44,7 +77,7 @@ def test_the_rate_is_that_of_the_whole_chip() -> None:
 
 def test_blocks_that_wait_for_their_start_keep_the_grid_alive() -> None:
     """The launcher needs longer for each block than the block runs, so that no warp is resident in between."""
-    gpu = small_gpu(launch_interval_cycles=1000.0, launch_microseconds=0.7)
+    gpu = small_gpu(launch_interval_cycles=1000.0, grid_launch_cycles=700)
     found = assert_same(case(gpu, ONE, blocks=3, size=1, seats=1))
     assert starts(found) == [700, 1700, 2700]
     assert found["end"] == 2700 + 2

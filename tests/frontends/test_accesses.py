@@ -293,6 +293,25 @@ def test_local_memory_of_the_threads_of_a_warp_lies_side_by_side(index, lines, m
     assert (found.requests, found.bytes_per_request) == (lines, moved)
 
 
+AT_RANDOM = ("LDG.E R4, [R2.64]", "IMAD.SHL.U32 R4, R4, 0x10, RZ")
+
+
+@pytest.mark.parametrize(("load", "ways"), [("LDS R5, [R4]", 4), ("LDS.U8 R5, [R4]", 4), ("LDS.64 R6, [R4]", 6)])
+def test_random_places_of_shared_memory_conflict_as_the_mean_of_many(load, ways):
+    """The fullest of 32 banks gets 3.53 of 32 words, and the fullest of 16 pairs of banks 3.08 of 16 double words, twice."""
+    rows = ["IMAD.WIDE R2, R0, 0x4, R2", *AT_RANDOM, load, "EXIT"]
+    found = to_kernel(function(*INDEX, *rows), as_geometry("64,256"), Choices(patterns={"0x70": "random"}), name="f")
+    assert only(found, "smem").ways == ways
+
+
+def test_a_pattern_that_names_no_access_is_told_which_ones_there_are():
+    rows = ["IMAD.WIDE R2, R0, 0x4, R2", *AT_RANDOM, "LDS R5, [R4]", "EXIT"]
+    with pytest.warns(AssumptionWarning, match="patterns.'9'.: no access with unknown addresses is there; such are at 0x70$"):
+        to_kernel(function(*INDEX, *rows), as_geometry("64,256"), Choices(patterns={9: "random", "0x70": 2}), name="f")
+    with pytest.warns(AssumptionWarning, match="no access with unknown addresses is there, and none in the kernel$"):
+        to_kernel(function(*INDEX, AFFINE, "EXIT"), as_geometry("64,256"), Choices(patterns={9: "random"}), name="f")
+
+
 def test_local_memory_at_an_unknown_index_is_warned_of():
     rows = ("IMAD.WIDE R2, R0, 0x4, R2", "LDG.E R4, [R2.64]", "LDL R5, [R4]")
     with pytest.warns(AssumptionWarning, match="the addresses of LDL depend on data: taken as coalesced"):

@@ -96,6 +96,27 @@ def test_only_overwritten_stores_hit():
     assert found[2].l1 == 1
 
 
+def test_stores_take_room_in_l1_and_leave_their_data_there():
+    """A set of 16 lines: 10 lines are loaded, 10 others stored, and both loaded again, the stored ones first."""
+    one_set = replace(ONE_SM, l1_bytes=16 * 128)
+    rows = [128 * n + 4 * LANES for n in range(20)]
+    first = [*((0, row) for row in rows[:10]), *((1, row) for row in rows[10:])]
+    again = [*((2, row) for row in rows[10:]), *((3, row) for row in rows[:10])]
+    found = hits(accesses(*first, *again, kind=[CACHED] * 10 + [STORE] * 10 + [CACHED] * 20), one_set, 1, 1)
+    assert found[2].l1 == 1
+    assert found[3].l1 == 0  # four of them were displaced, and each that comes in displaces the next one
+
+
+def test_an_l2_of_halves_copies_what_its_sms_load_from_the_other_half():
+    """Two SMs, one in each half, load the same lines, and again: L2 has room for one copy of each line, but not for two."""
+    lines = 6144
+    rows = [128 * n + 4 * LANES for n in range(lines)]
+    calls = [(again, np.tile(row, (2, 1))) for again in (0, 1) for row in rows]
+    two_sms = replace(ONE_SM, sms=2, l1_bytes=2048)
+    in_one, in_halves = (hits(accesses(*calls), replace(two_sms, halves=halves), 2, 2)[1].l2 for halves in (1, 2))
+    assert in_one > 0.99 and in_halves < 0.6
+
+
 def test_a_launch_that_fits_into_l2_leaves_its_stores_there():
     rows = [(4 * n + 4 * LANES) for n in range(0, 8 * 32, 32)]
     copy = accesses(*((number, 4096 * number + row) for row in rows for number in (0, 1)), kind=[CACHED, STORE] * 8)
@@ -277,10 +298,11 @@ def test_a_transposition_stores_the_words_of_a_sector_one_after_another():
 def test_a_stencil_finds_the_rows_of_its_block_in_l1():
     """A block has 8 rows: 7 of its 8 warps find the row above, or below, in L1; nearly all others find it in L2.
 
-    The grid is a single wave of an H100. Of a second wave, the rows of its neighbours in the first one are no more in L2.
+    Stores displace a few rows. The grid is a single wave of an H100. Of a second wave, the rows of its neighbours in the first
+    one are no more in L2.
     """
     accesses = [one.access for one in load("stencil", caches="h100") if one.op == "load"]
-    rows = [one for one in accesses if abs(one.l1_hit - 7 / 8) < 0.002]
+    rows = [one for one in accesses if abs(one.l1_hit - 7 / 8) < 0.003]
     assert len(rows) >= 8 and min(one.l2_hit for one in rows) > 0.95
 
 

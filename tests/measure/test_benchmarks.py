@@ -122,7 +122,7 @@ def test_a_measured_chip_has_what_its_generation_has(record, values, tmp_path):
     assert (gpu.architecture, gpu.generation) == ("sm_90", "Hopper")
     assert gpu.units == h100.units and gpu.core == h100.core and set(gpu.ops) == set(h100.ops)
     assert gpu.memory.writes is not None and gpu.memory.store_drain_cycles is not None
-    assert gpu.launch_microseconds == pytest.approx(known.LAUNCH_US, rel=0.01)
+    assert gpu.grid_launch_cycles == pytest.approx(known.LAUNCH_US * known.CLOCK * 1000, rel=0.01)
     found = ws.simulate(gpu, ws.load_kernel("cuda/softmax"), sms=1, warmup=4000, cycles=20000)
     assert float(found["ipc"].sum("op").mean()) > 0.1
 

@@ -132,7 +132,7 @@ def test_advice_has_bounds_claims_and_gains(profile):
     assert all(one.speedup == pytest.approx(found.base.cycles.mean / one.cycles.mean) for one in found.gains)
     assert next(iter(found.bounds)) in found.limit and "long_scoreboard" in found.limit
     whole = max(roofline(profile).values())  # with the constant cost of a launch, for which nothing is busy
-    assert max(found.bounds.values()) * profile.measured.cycles == pytest.approx(whole - profile.gpu.launch_cost_cycles)
+    assert max(found.bounds.values()) * profile.measured.cycles == pytest.approx(whole - profile.gpu.grid_launch_cycles)
     assert sum(found.states.values()) == pytest.approx(1)
 
 

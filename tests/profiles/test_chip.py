@@ -28,6 +28,24 @@ def test_the_chip_has_the_measured_clocks(profile):
     assert profile.launch.resident_blocks == 6
 
 
+@pytest.mark.parametrize(
+    ("title", "measured", "clock"),
+    [
+        ("NVIDIA A40", 6.8e9, 7.2e9), ("NVIDIA A40", 7.3e9, 7.3e9), ("NVIDIA A40", 6.4e9, 6.4e9),
+        ("NVIDIA GeForce RTX 3080", 6.8e9, 6.8e9),
+    ],
+)  # fmt: skip
+def test_a_memory_with_one_clock_has_it_where_less_was_measured(title, measured, clock):
+    """Only a little less, and not that of a GeForce, which may be slower than its highest."""
+    gpu, _ = chip_of(launch({
+        "device__attribute_display_name": title,
+        "device__attribute_max_mem_frequency_khz": 7.2e6,
+        "device__attribute_max_gpu_frequency_khz": 1.31e6,
+        "dram__cycles_elapsed.avg.per_second": measured,
+    }))  # fmt: skip
+    assert gpu.memory.pin_bandwidth_gbs == pytest.approx(96 * clock / 1e9)
+
+
 def test_names_of_chips():
     assert chip_name("NVIDIA A100-PCIE-40GB", None) == "a100_40gb"
     assert chip_name("NVIDIA H100 PCIe", None) == "h100_pcie"

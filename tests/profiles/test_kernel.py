@@ -250,7 +250,7 @@ def test_opcodes_that_are_not_listed_are_noted():
 
 def test_a_replay_is_near_its_roofline_where_memory_is_idle(profile):
     replay = profile.replay(replicates=2)
-    constant = profile.gpu.launch_cost_cycles
+    constant = profile.gpu.grid_launch_cycles
     assert replay.instructions == pytest.approx(1.0) and replay.share == 1.0 and not replay.sampling
     assert max(roofline(profile).values()) < replay.cycles.mean < constant + 6000
     assert sum(replay.shares.values()) == pytest.approx(1.0)

@@ -23,7 +23,7 @@ def long():
 
 
 def test_a_run_with_fewer_trips_is_extended_to_the_whole():
-    whole, part = (with_trips(1_000).replay(replicates=3, budget=budget) for budget in (10**7, 300_000))
+    whole, part = (with_trips(4_000).replay(replicates=3, budget=budget) for budget in (10**8, 300_000))
     assert whole.sampling == "" and part.sampling.endswith("fewer trips of the outer loops")
     assert part.share < 0.1
     assert part.cycles.mean == pytest.approx(whole.cycles.mean, rel=part.sampled_within)

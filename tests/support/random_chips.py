@@ -110,15 +110,16 @@ def memories(draw: st.DrawFn, measured: bool = False) -> dict[str, Any]:
 @st.composite
 def gpus(draw: st.DrawFn, measured: bool = False) -> Gpu:
     """Generates chips with 1 to 3 SMs of 1 to 4 schedulers."""
+    cold_constants = draw(st.sampled_from([{}, {}, {"cold_constants": "dram"}, {"cold_constants": "l2"}]))
     return small_gpu(
         sms=draw(st.integers(1, 3)),
         block_launch_cycles=draw(st.sampled_from([0, 1, 2, 7, 30])),
         launch_interval_cycles=draw(st.sampled_from([0.0, 0.0, 0.4, 2.0, 6.7])),
-        launch_microseconds=draw(st.sampled_from([0.0, 0.0, 0.0006, 0.03])),
+        grid_launch_cycles=draw(st.sampled_from([0, 0, 1, 30])),
         sm={"schedulers": draw(st.integers(1, 4))},
         issue={"interval_cycles": draw(st.integers(1, 2)), "width": draw(st.integers(1, 2))},
         **draw(shared_units(draw(ops()))),
-        core=draw(st.sampled_from([{}, {}, {"register_banks": 2}, {"register_banks": 1}])) | draw(passes()),
+        core=draw(st.sampled_from([{}, {}, {"register_banks": 2}, {"register_banks": 1}])) | draw(passes()) | cold_constants,
         memory=draw(memories(measured)),
     )
 

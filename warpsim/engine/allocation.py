@@ -149,6 +149,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     seats["next_start"] = np.append(starts, np.full(len(seats) - blocks, -1))[seats["next_block"]]
     to_start = np.where(seats["next_start"] < 0, FOREVER, seats["next_start"])
     records_of_sms["next_start"] = to_start.reshape(sms, -1).min(axis=1)
+    records_of_sms["constants"] = FOREVER
     state.clock[0].next_block = blocks
     of_schedulers["wakes"] = NEVER
     if chip.policy == Policy.RANDOM:

@@ -17,7 +17,7 @@ from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import wait_for_step
 
 _EMPTY, _RUNNING, _AT_BARRIER, _DRAINING = int(Life.EMPTY), int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
-_WAIT, _BARRIER = int(WarpState.WAIT), int(WarpState.BARRIER)
+_WAIT, _BARRIER, _IMC_MISS = int(WarpState.WAIT), int(WarpState.BARRIER), int(WarpState.IMC_MISS)
 _LONG, _DRAIN = int(WarpState.LONG_SCOREBOARD), int(WarpState.DRAIN)
 _STORE = int(Kind.STORE)
 _NO_BARRIER, _DIFFERENT = -1, -2  # of a seat: nobody waits; warps wait at different barriers
@@ -96,8 +96,12 @@ def start_blocks(machine, state, sm, end):
 
 @inline
 def start_block(machine, state, sm, seat, seat_number):
-    """Starts the block that has been assigned to a seat; its warps issue one after another, unless phases.py has placed them."""
+    """Starts the block that has been assigned to a seat; its warps issue one after another, unless phases.py has placed them.
+
+    Those of the first blocks of an SM wait for constants.
+    """
     chip, now = machine.chip[0], seat.next_start
+    sm.constants = min(sm.constants, now + chip.cold_constants)
     seat.block = seat.next_block
     seat.next_start, seat.next_block = _NONE, _NONE
     seat.live, seat.unresolved, seat.waiting, seat.barrier, seat.retire = chip.block_warps, 0, 0, _NO_BARRIER, now
@@ -124,6 +128,8 @@ def start_block(machine, state, sm, seat, seat_number):
             step = next_instruction(machine, state, index, entry_of(machine, number))
             warp.step = step
             warp.wait = wait_until(now + warp_in_block * chip.warp_launch, step, _WAIT)
+            if end_of(warp.wait) < sm.constants:
+                warp.wait = wait_until(sm.constants, step, _IMC_MISS)
         step = np.int64(warp.step)
         begin_fetch(machine.addresses, machine, state, sm, slot, step)
         waits(machine, state, chip.scheduler_of[at(slot)], step, now - 1, warp.wait)

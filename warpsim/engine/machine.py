@@ -63,6 +63,7 @@ CHIP = np.dtype(
         ("blocks", "i8"),  # blocks of the grid; negative: an endless supply
         ("launch_interval", "f8"),  # cycles between the starts of two blocks of the slice
         ("first_start", "i8"),  # cycle at which the blocks of the deal are due
+        ("cold_constants", "i8"),  # cycles from an SM's first block until its warps have the constants that they read first
         # Phases of the warps of the deal
         ("iteration", "i8"),  # cycles of one iteration of a warp alone; 0: all warps begin at the start of their programs
         ("before_iteration", "i8"),  # cycles that a warp alone takes to its first iteration

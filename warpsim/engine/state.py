@@ -66,6 +66,7 @@ SM = in_whole_lines(
         ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
         ("next_start", "i8"),  # cycle before which no block starts on it; FOREVER: none is to start
+        ("constants", "i8"),  # cycle from which its warps have the constants that they read first; FOREVER: no block has started
         ("free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
         ("data_free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which its data stage is free, in the same places
         ("room", "i8", UNITS * MAX_SCHEDULERS),  # cycle from which the queue of a scheduler takes one more, by unit, scheduler

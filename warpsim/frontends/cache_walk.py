@@ -18,6 +18,7 @@ _DIRTY = SECTORS  # bit of the first sector that has been stored
 _RUNS, _AT_BARRIER, _ENDED = 0, 1, 2  # states of a warp
 _SLOT_BITS = 20  # of a warp in the queue, below its time
 _NO_BARRIER = 2**62
+_COPY = 2**58  # from the number of a line to that of its copy in the other half of L2
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -150,33 +151,60 @@ def empty_cache(lines):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, latencies, filled):  # type: ignore[no-untyped-def]
+def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled):  # type: ignore[no-untyped-def]
+    """An SM accesses sectors of a line of L2 at a time; it belongs to a half, 0 or 1, or L2 has none (-1).
+
+    What is loaded from the other half is copied to that of the SM, where it takes room. Returns which of the sectors memory has
+    to move, when the data is there, and with how many lines L2 is filled then.
+    """
+    since = max(0, filled - size[0] * size[1])
+    ready, copy = begin + latencies[1], -1
+    if what == _STORE:
+        way, absent, _ = look_up(l2, size, 0, line, wanted << _DIRTY, since, filled)
+        absent >>= _DIRTY
+        if absent:
+            filled += l2[2][way] == 0
+            fill(l2, way, absent << _DIRTY | absent, ready)
+        return absent, ready, filled
+    if half >= 0 and half != hashed(line, 2):
+        copy, wanted, there = look_up(l2, size, 0, line + _COPY, wanted, since, filled)
+        ready = max(ready, there)
+        if not wanted:
+            return wanted, ready, filled
+    way, absent, there = look_up(l2, size, 0, line, wanted, since, filled)
+    ready = max(ready, there)
+    if absent:
+        filled += l2[2][way] == 0
+        ready = max(ready, begin + drawn(begin + line, latencies[2]))
+        absent = pieces_of(absent) & ~l2[2][way]
+        fill(l2, way, absent, ready)
+    if copy >= 0:
+        filled += l2[2][copy] == 0
+        fill(l2, copy, wanted, ready)
+    return absent, ready, filled
+
+
+@compiled
+def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled):  # type: ignore[no-untyped-def]
     """A warp of an SM accesses lines at a time, when L2 has been filled with so many lines.
 
     Returns the sectors that L1 misses, those that L2 misses, too, when the data is there, and with how many lines L2 is filled
     then.
     """
-    l1_size, l2_size = sizes
-    l1_cycles, l2_cycles, memory_cycles = latencies
+    l1_size, l1_cycles = sizes[0], latencies[0]
     beyond_l1, beyond_l2, arrival = 0, 0, begin
+    first = sm * l1_size[0] * l1_size[1]
     for k in range(count):
         missing, way = masks[k], 0
         if what == _CACHED:
-            first = sm * l1_size[0] * l1_size[1]
             way, missing, ready = look_up(l1, l1_size, first, lines[k], masks[k], 0, begin)
             arrival = max(arrival, ready, begin + l1_cycles)
+        elif what == _STORE:
+            way, absent, _ = look_up(l1, l1_size, first, lines[k], masks[k], 0, begin)
+            fill(l1, way, absent, begin)
         if missing:
-            shift = _DIRTY if what == _STORE else 0
-            since = max(0, filled - l2_size[0] * l2_size[1])
-            l2_way, absent, ready = look_up(l2, l2_size, 0, lines[k], missing << shift, since, filled)
-            ready = max(ready, begin + l2_cycles)
-            absent >>= shift
-            if absent:
-                filled += l2[2][l2_way] == 0
-                if what != _STORE:
-                    ready = max(ready, begin + drawn(begin + lines[k], memory_cycles))
-                    absent = pieces_of(absent) & ~l2[2][l2_way]
-                fill(l2, l2_way, absent << shift | absent, ready)
+            half = sm % halves if halves > 1 else -1
+            absent, ready, filled = access_l2(lines[k], missing, what, half, begin, l2, sizes[1], latencies, filled)
             if what == _CACHED:
                 fill(l1, way, missing, ready)
             beyond_l1 += sectors_in(missing)
@@ -211,7 +239,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     """
     addresses, place, kind, width, block_warps, group, index, step, moved, rows, first, warp_first = accesses
     spent, arrives, lead, barriers, furthest, part = timing
-    sms, resident, sizes, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
+    sms, resident, sizes, halves, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
     listed, seats = len(warp_first) > 1, sms * resident
     blocks = (len(warp_first) - 1) // block_warps if listed else len(group)
     l1, l2 = empty_cache(sms * sizes[0][0] * sizes[0][1]), empty_cache(sizes[1][0] * sizes[1][1])
@@ -247,7 +275,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
             if count > 0:
                 what, before = kind[call], filled
                 beyond_l1, beyond_l2, arrival, filled = access_caches(
-                    lines, masks, count, what, sm, begin, l1, l2, sizes, latencies, filled
+                    lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled
                 )
                 filled_by[seat] += filled - before
                 row = counts[np.int64(block >= settled), place[call]]

@@ -1,7 +1,7 @@
 """A walk of the accesses of a launch through its L1 and L2 caches, which tells how often each instruction hits.
 
 The blocks of the chip, or of a few SMs, run together as residency allows, and their warps make accesses in the order of time.
-L1 is that of an SM: write-through, without allocation by stores, and bypassed by atomics. L2 is the share of the chip's that
+L1 is that of an SM: write-through, with allocation by stores, and bypassed by atomics. L2 is the share of the chip's that
 belongs to so many SMs; a store hits it if it overwrites what has been stored before, since then it adds nothing to what is
 written to memory. Both replace the line that was used longest ago. L1 fetches single sectors, and L2 pairs. A sector that is on
 its way is hit, and late. A launch begins with an empty L2; what L2 still holds of its stores at the end, DRAM does not see.
@@ -240,7 +240,7 @@ def hits(
     starts = float(times.launch_interval), times.warp_launch, times.block_launch, times.barrier
     wave = min(sms * caches.resident, walked)
     first = max(wave, walked - wave)
-    walk(given, order, (sms, caches.resident, sizes, latencies, *starts), first, walked_counts)
+    walk(given, order, (sms, caches.resident, sizes, caches.halves, latencies, *starts), first, walked_counts)
     later = max(1.0, (share * blocks - first) / (walked - first)) if walked > first else 0.0
     counts = walked_counts[0] + later * walked_counts[1]
     stores = np.unique(accesses.place[accesses.kind == STORE])

@@ -22,7 +22,7 @@ from warpsim.frontends.handovers import Handover
 from warpsim.frontends.keys import Key, keys_of
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
 from warpsim.frontends.operands import register_slots
-from warpsim.frontends.patterns import as_access, conflict_degree, lines_of, matrix_rows, ways_of
+from warpsim.frontends.patterns import as_access, conflict_degree, lines_of, matrix_rows, random_conflict, ways_of
 from warpsim.frontends.sampled import SPREAD, Sampled
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.sequence import in_order
@@ -92,6 +92,7 @@ class Emitter:
         self.unshaped: Counter[str] = Counter()
         self.unnamed: dict[str, None] = {}
         self.used: set[str] = set()
+        self.unknown: dict[str, None] = {}  # keys of the accesses with unknown addresses
         self.counts_copies = any(self._left_at(place) is not None for place in self.copies.left if place not in self.handovers)
 
     def notes(self) -> list[str]:
@@ -106,7 +107,8 @@ class Emitter:
         ]
         unused = [key for key in self.patterns if key not in self.used]
         found += [*self.unnamed, *(() if self.sampled is None else self.sampled.notes)]
-        return found + [f"patterns[{key!r}]: no access with unknown addresses is there" for key in unused]
+        others = f"; such are at {', '.join(self.unknown)}" if self.unknown else ", and none in the kernel"
+        return found + [f"patterns[{key!r}]: no access with unknown addresses is there{others}" for key in unused]
 
     def block(self, number: int) -> list[Statement]:
         """Returns the instructions of a block."""
@@ -281,6 +283,8 @@ class Emitter:
         is_local = self._space_of(one, place) == "local"
         hit = Hits(1.0, 0.0, 0.0) if is_local else self.hits.get(place)  # it stays in L1 while that has room
         addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
+        if addresses is None:
+            self.unknown[str(keys_of(one)[0])] = None
         named = self._named(one, op) if addresses is None else None
         is_unknown = named is None and addresses is None
         distances = self.sampled.evaluation.begins_elsewhere(place) if is_unknown and self.sampled is not None else None
@@ -378,10 +382,12 @@ class Emitter:
                 raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be how many constants a warp reads, 1 to 32")
             if isinstance(named, Access):
                 return named
-            if named in ("coalesced", "broadcast") or (named == "random" and op != "smem"):
+            if named == "random" and op == "smem":
+                return random_conflict(bytes_per_thread(one))
+            if named in ("coalesced", "broadcast", "random"):
                 return Access.model_validate({"pattern": named, "bytes_per_thread": bytes_per_thread(one)})
-            allowed = '"coalesced", "broadcast" or ' + ("a conflict of 1 to 32 ways" if op == "smem" else '"random"')
-            raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be {allowed}, or an Access")
+            allowed = '"coalesced", "broadcast", "random"' + (", a conflict of 1 to 32 ways" if op == "smem" else "")
+            raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be {allowed} or an Access")
         return None
 
     def _note_unknown(self, one: MachineInstruction) -> None:

@@ -19,6 +19,10 @@ _BANKS = Shared(banks=32, bank_bytes=4, lanes_per_pass=32)
 """Banks of shared memory of all chips since Maxwell (CUDA C Programming Guide)."""
 
 
+_DRAWS = 1000
+"""Warps over which the mean conflict of random places is taken."""
+
+
 def ways_of(one: MachineInstruction, tally: Tally) -> float:
     """Returns the mean degree of the conflicts of an access: how many times as long as without them it occupies its unit.
 
@@ -46,6 +50,14 @@ def lines_of(access: Access) -> int:
 def conflict_degree(addresses: Addresses, width: Width) -> int:
     """Returns the degree of the bank conflict of a pattern, in the banks of all chips since Volta."""
     return ways_of_today(addresses.tolist(), _BANKS, width)
+
+
+@lru_cache(maxsize=8)
+def random_conflict(width: Width) -> int:
+    """Returns the degree of the bank conflict of threads that access any places of shared memory: the mean of many, rounded."""
+    generator = np.random.default_rng(2016)
+    draws = generator.integers(0, 1 << 16, (_DRAWS, WARP_LANES)) * max(width, _BANKS.bank_bytes)
+    return round(float(np.mean([conflict_degree(each, width) for each in draws])))
 
 
 def matrix_rows(one: MachineInstruction, addresses: Addresses) -> Addresses:

@@ -30,11 +30,12 @@ from warpsim.units import LINE_BYTES, WARP_LANES
 MOST_THREADS = 16384
 """Threads that are executed where addresses are not affine in the block index."""
 
-MOST_WALKED = 1_000_000
+MOST_WALKED = 2_000_000
 """Lines of accesses of warps that are walked, about, unless the first accesses of two waves make more."""
 
 _FEWEST_WAVES, _MOST_WAVES = 2, 4
-"""Waves of blocks that are walked. Blocks of the second one may be the first to access what the later ones find in L2."""
+"""Waves of blocks that are walked. Blocks of the second one may be the first to access what the later ones find in L2. All
+accesses of two waves go before further waves, since later accesses displace data to which still later ones come back."""
 
 _FEWEST_CALLS, _CALLS_FOR_LOADS = 32, 128
 """First accesses of a block that are walked in any case; and as many as are walked for the sake of loads that come later."""
@@ -110,7 +111,8 @@ def _walked(given: Given, recorder: _Recorder, caches: Caches, wave: int) -> dic
     geometry, step, moved = given.geometry, recorder.block_steps(), None
     lines = wave * geometry.block_warps * recorder.lines_of_an_access()
     fewest = min(len(recorder.calls), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
-    waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * fewest))), -(-geometry.blocks // wave))
+    enough = len(recorder.calls) if lines * len(recorder.calls) * _FEWEST_WAVES <= MOST_WALKED else fewest
+    waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * enough))), -(-geometry.blocks // wave))
     order = _middle(geometry, min(geometry.blocks, wave * waves))
     if step is None and recorder.blocks_differ_by_instruction():
         moved = _moved(given, recorder, order)

@@ -1,4 +1,4 @@
-"""Options of the cores since Volta: register ports, passes of accesses, instruction fetch."""
+"""Options of the cores since Volta: register ports, passes of accesses, instruction fetch, cold constants."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ class Core(StrictModel):
         pass_cycles: cycles of such a pass, of a line or of 128 bytes, in the data stage of its unit.
         fill_bytes: bytes from L2 that L1 takes in during a cycle, in which it makes no pass; None: that takes no time.
         fetch: instruction fetch; None: every instruction is there in time.
+        cold_constants: where an SM finds the constants that the first warps of a finite grid read: "dram" or "l2"; None: they are
+            there in time.
     """
 
     register_banks: Annotated[int, Between(1, units.MAX_REGISTER_BANKS)] | None = None
@@ -55,3 +57,4 @@ class Core(StrictModel):
     pass_cycles: Interval = Fraction(1)
     fill_bytes: Count | None = None
     fetch: Fetch | None = None
+    cold_constants: Literal["dram", "l2"] | None = None

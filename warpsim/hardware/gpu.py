@@ -7,7 +7,6 @@ value in a comment. V is Volkov, Understanding Latency Hiding on GPUs, 2016.
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -103,7 +102,7 @@ class Gpu(StrictModel):
         block_launch_cycles: from the end of a block to the start of its successor (V 3.7).
         warp_launch_cycles: by which the warps of a block start to issue one after another; 0: any number start together.
         launch_interval_cycles: by which blocks of the whole chip start one after another; 0: any number start together.
-        launch_microseconds: constant cost of launching a grid.
+        grid_launch_cycles: from the launch of a grid to its first blocks.
         sm: resources of an SM.
         issue: issue of its schedulers.
         shared: its shared memory.
@@ -123,7 +122,7 @@ class Gpu(StrictModel):
     block_launch_cycles: Cycles
     warp_launch_cycles: Cycles = 0
     launch_interval_cycles: NotNegative = 0.0
-    launch_microseconds: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False), MustBe("a number from 0 to 1000")] = 0.0
+    grid_launch_cycles: Cycles = 0
     sm: Sm
     issue: Issue
     shared: Shared
@@ -221,9 +220,12 @@ class Gpu(StrictModel):
         return units.gbs_to_bytes_per_cycle(self.memory.bandwidth_gbs, self.clock_ghz)
 
     @property
-    def launch_cost_cycles(self) -> int:
-        """Constant cost of launching a grid, in cycles."""
-        return math.floor(self.launch_microseconds * 1000 * self.clock_ghz + 0.5)
+    def cold_constants_cycles(self) -> int:
+        """From an SM's first block in a finite grid until its warps have the constants that they read first."""
+        where = self.core.cold_constants
+        if where is None:
+            return 0
+        return self.memory.latency_cycles if where == "dram" else self.memory.cycles_to_l2
 
     @property
     def issue_ipc(self) -> float:
@@ -281,7 +283,7 @@ def _without_options_that_are_off(parts: dict[str, Any]) -> dict[str, Any]:
         for name, op in parts["ops"].items()
     }
     kept = {**parts, "ops": ops, "memory": memory, "core": core}
-    optional = ("units", "core", "warp_launch_cycles", "launch_interval_cycles", "launch_microseconds")
+    optional = ("units", "core", "warp_launch_cycles", "launch_interval_cycles", "grid_launch_cycles")
     return {key: value for key, value in kept.items() if key not in optional or value}
 
 

@@ -198,6 +198,11 @@ class Memory(StrictModel):
         return near if near is None or far is None else (near + far) / 2
 
     @property
+    def cycles_to_l2(self) -> int:
+        """Latency of L2 in cycles; half of DRAM's where it is not known."""
+        return self.l2_latency_cycles or self.latency_cycles // 2
+
+    @property
     def measured_shift_cycles(self) -> int:
         """Shift that the memory model `measured` adds to the measured latencies, in cycles."""
         return self.latency_cycles - (self.measured_latency_cycles or self.latency_cycles)

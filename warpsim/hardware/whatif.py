@@ -72,7 +72,7 @@ def at_clock(gpu: Gpu, clock_ghz: float) -> Gpu:
     data = changed_gpu(gpu, {"clock_ghz": clock_ghz}).to_dict()
     ratio = clock_ghz / gpu.clock_ghz
     memory, queue = data["memory"], data["memory"]["queue"]
-    of_l2 = gpu.memory.l2_latency_cycles or gpu.memory.latency_cycles // 2
+    of_l2 = gpu.memory.cycles_to_l2
     for name in ("latency_cycles", "measured_latency_cycles"):
         if memory.get(name):
             memory[name] = max(1, round(of_l2 + (memory[name] - of_l2) * ratio))

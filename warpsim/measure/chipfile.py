@@ -236,7 +236,8 @@ def _launch(device: Mapping[str, Any], values: Mapping[str, Value]) -> Keys:
         if interval > _ABOVE_NOISE * by_places:
             keys["launch_interval_cycles"] = (round(interval, 2), _measured(values, of_smallest))
     if "launch.kernel_us" in values:
-        keys["launch_microseconds"] = (round(values["launch.kernel_us"].value, 2), _measured(values, "launch.kernel_us"))
+        cycles = round(values["launch.kernel_us"].value * values["clock_ghz"].value * 1000)
+        keys["grid_launch_cycles"] = (cycles, _measured(values, "launch.kernel_us"))
     return keys
 
 

@@ -101,7 +101,7 @@ def advise(
         gains.append(Gain(words, who, one.cycles, ratio, ratio * spread))
     gains.sort(key=lambda one: -one.speedup)
     cycles = profile.measured.cycles
-    needed = {name: value - profile.gpu.launch_cost_cycles for name, value in roofline(profile).items()} | of_l2(profile)
+    needed = {name: value - profile.gpu.grid_launch_cycles for name, value in roofline(profile).items()} | of_l2(profile)
     bounds = {name: value / cycles for name, value in sorted(needed.items(), key=lambda one: -one[1])}
     states = dict(sorted((profile.measured.shares or base.shares).items(), key=lambda one: -one[1]))
     rules = tuple(sorted(profile.rules, key=lambda one: -(one.speedup or 0.0)))

@@ -180,10 +180,10 @@ def _sms(launch: ProfiledLaunch) -> int | None:
 def _latencies_of_l2(gpu: Gpu, lead: float) -> tuple[float, float]:
     """Returns the latency of L2 in cycles of the SM, and the same with an L2 of a clock that is `lead` times as high.
 
-    The part of L1 stays. Where the latency is not known it is taken as half of the memory's.
+    The part of L1 stays.
     """
     memory = gpu.memory
-    known = memory.l2_latency_cycles or memory.latency_cycles // 2
+    known = memory.cycles_to_l2
     own = min(memory.l1_latency_cycles or 0, known)
     return known, own + (known - own) / lead
 
@@ -262,9 +262,20 @@ def _of_bus(launch: ProfiledLaunch, peak: float) -> float:
     return bus if _LEAST_OF_BUS * peak < bus < peak else peak
 
 
+def _memory_clock(launch: ProfiledLaunch) -> float | None:
+    """Returns the clock of the memory in Hz; None: the report does not tell.
+
+    It is the measured one, but the highest where that is a little above: cycles and time of a short launch are those of different
+    passes of the profiler, and the memory of a board for servers or workstations has one clock while kernels run.
+    """
+    measured, highest = launch.get("dram__cycles_elapsed.avg.per_second"), _memory_khz(launch, 0.0) * 1e3
+    is_fixed = "GeForce" not in _title(launch)
+    return highest if measured and is_fixed and measured < highest < measured * (1 + _PASSES) else measured
+
+
 def pin_bandwidth(launch: ProfiledLaunch) -> float | None:
-    """Returns the bandwidth of the memory's pins at its measured clock, in GB/s; None: the report does not tell."""
-    peak, clock = launch.get("dram__bytes.sum.peak_sustained"), launch.get("dram__cycles_elapsed.avg.per_second")
+    """Returns the bandwidth of the memory's pins at its clock, in GB/s; None: the report does not tell."""
+    peak, clock = launch.get("dram__bytes.sum.peak_sustained"), _memory_clock(launch)
     if peak and clock:
         return _of_bus(launch, peak) * clock / 1e9
     rate = launch.get("dram__bytes.sum.per_second")

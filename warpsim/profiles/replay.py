@@ -160,7 +160,7 @@ def _of_lines(kernel: Kernel, of_lines: NDArray[Any], end: int) -> dict[int, Lin
 
 
 def _result(profile: Profile, run: SampledRun, lines: Mapping[int, Line]) -> Replay:
-    cycles = run.cycles + profile.gpu.launch_cost_cycles
+    cycles = run.cycles + profile.gpu.grid_launch_cycles
     occupied = min(1.0, (profile.launch.blocks or 1) / profile.gpu.sms)  # share of the SMs that have blocks
     return Replay(
         cycles=estimate(cycles),

@@ -31,7 +31,7 @@ def roofline(profile: Profile) -> dict[str, float]:
                 busy[name] = busy.get(name, 0.0) + count * float(time) / gpu.units_per_sm(one.op)
     cycles = {name: warps * value for name, value in busy.items()}
     cycles["dram"] = profile.measured.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
-    return {name: value + gpu.launch_cost_cycles for name, value in cycles.items()}
+    return {name: value + gpu.grid_launch_cycles for name, value in cycles.items()}
 
 
 def of_l2(profile: Profile) -> dict[str, float]:

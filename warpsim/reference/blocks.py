@@ -53,7 +53,7 @@ class Blocks:
         for number in range(self.launch.resident_blocks):
             for sm in self.sms:
                 seat = sm.seats[number]
-                seat.due = 0 if self.number is None else self.gpu.launch_cost_cycles
+                seat.due = 0 if self.number is None else self.gpu.grid_launch_cycles
                 self.launcher.assign(seat, at_once=self.phases is not None)
 
     def assign_due(self, t: int) -> None:
@@ -82,6 +82,11 @@ class Blocks:
         seat.mbarriers = {facts.name: Mbarrier(facts) for facts in self.kernel.mbarriers}
         if draws_phase:
             self.spread(seat.block, self.phases)
+        if sm.constants is None:
+            sm.constants = t + (0 if self.number is None else self.gpu.cold_constants_cycles)
+        for warp in seat.block if not draws_phase else ():
+            if warp.gap_end < sm.constants:
+                warp.gap_end, warp.gap_state = sm.constants, "imc_miss"
         for warp in seat.block:
             warp.buffer.address = self.addresses[warp.next.place]
         self.launched += [(sm, warp) for warp in seat.block]

@@ -143,6 +143,7 @@ class Sm:
         self.seats = [Seat(r) for r in range(seats)]
         self.flights: dict[str, list[Flight]] = {"load": [], "store": []}
         self.last_resident = 0  # resident warps in the last cycle
+        self.constants: int | None = None  # cycle from which its warps have the constants that they read first
 
     def precedence(self, scheduler: Scheduler, unit: str) -> tuple[int, int]:
         """Returns a sort key: picks of units issue in ascending order of it (3)."""

@@ -225,7 +225,8 @@ def _launched(chip: Records, gpu: Gpu, launch: Launch, scheduler: str) -> Record
     record["slot_bits"] = (launch.resident_warps - 1).bit_length()
     record["seat_of"][:], record["warp_of"][:] = np.divmod(np.arange(MAX_WARPS), launch.block_warps)
     record["blocks"] = -1 if supply is None else supply
-    record["first_start"] = 0 if supply is None else gpu.launch_cost_cycles
+    record["first_start"] = 0 if supply is None else gpu.grid_launch_cycles
+    record["cold_constants"] = 0 if supply is None else gpu.cold_constants_cycles
     policy, record["group"] = group_of(scheduler)
     record["policy"] = _POLICIES[policy]
     record["circular"], record["greedy"] = _POLICIES[policy] in CIRCULAR, _POLICIES[policy] in GREEDY

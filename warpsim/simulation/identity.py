@@ -36,7 +36,7 @@ def identity(gpu: Gpu, kernel: Kernel, launch: Launch, memory: str) -> dict[str,
     """
     chip = gpu.identity()
     return {
-        "chip": {key: chip[key] for key in (*_OF_CHIP, *_of_launch(launch)) if key in chip},
+        "chip": {key: chip[key] for key in (*_OF_CHIP, *_of_launch(launch)) if key in chip} | _of_first_blocks(gpu, launch),
         **_without_launch(gpu, kernel, memory, chip["memory"]["distribution"]),
         "launch": launch.model_dump(mode="json"),
     }
@@ -64,12 +64,18 @@ def _without_launch(gpu: Gpu, kernel: Kernel, memory: str, table: str) -> dict[s
 
 def _of_launch(launch: Launch) -> tuple[str, ...]:
     """Returns the options of the chip's launch that the launch reads."""
-    return ("warp_launch_cycles", "launch_interval_cycles", *(["launch_microseconds"] if launch.finite else []))
+    return ("warp_launch_cycles", "launch_interval_cycles", *(["grid_launch_cycles"] if launch.finite else []))
+
+
+def _of_first_blocks(gpu: Gpu, launch: Launch) -> dict[str, int]:
+    """Returns what the first blocks of a finite grid wait for."""
+    cycles = gpu.cold_constants_cycles if launch.finite else 0
+    return {"cold_constants_cycles": cycles} if cycles else {}
 
 
 def _core(gpu: Gpu, kernel: Kernel) -> dict[str, Any]:
     """Returns the options of the core that the kernel's instructions read."""
-    read = gpu.core.model_dump(mode="json", exclude_defaults=True)
+    read = gpu.core.model_dump(mode="json", exclude_defaults=True, exclude={"cold_constants"})
     instructions = [statement for _, statement in walk(kernel.body) if isinstance(statement, Instruction)]
     if not any(instruction.reads for instruction in instructions):
         read.pop("register_banks", None)

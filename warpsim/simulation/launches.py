@@ -108,7 +108,7 @@ def launch_time(
     point = make_point(gpu, kernel, launch=launch, **settings)
     gpu = point.gpu
     run = sampled_run(gpu, kernel, point.launch, budget, settings, threads=threads)
-    cycles, warp_cycles = run.cycles + gpu.launch_cost_cycles, run.warp_cycles.sum(axis=1)
+    cycles, warp_cycles = run.cycles + gpu.grid_launch_cycles, run.warp_cycles.sum(axis=1)
     microseconds = estimate(cycles / gpu.clock_ghz / 1000)
     return LaunchTime(
         point=point,

@@ -99,7 +99,7 @@ def sampled_run(
     Raises:
         ValueError: the chip cannot hold the launch, or an argument is not allowed.
     """
-    gpu = gpu.model_copy(update={"launch_microseconds": 0.0})  # the cost is due once, for the whole launch
+    gpu = gpu.model_copy(update={"grid_launch_cycles": 0})  # the cost is due once, for the whole launch
     samples = samples_of(gpu, kernel, launch, budget) or samples_of(gpu, kernel, launch, budget, _RATHER_THAN_WINDOWS)
     if samples is None:
         return _from_windows(gpu, kernel, launch, budget, settings, lines=lines, threads=threads)

@@ -53,6 +53,9 @@ _MUCH_OF_DRAM = 0.25
 _FEW_STORES = 0.25
 """Stores for each load of DRAM up to which some SMs stand for all in a few rounds of blocks as well."""
 
+_RATHER_THAN_TRIPS, _SECONDS = 3, 60_000_000
+"""How much more is simulated rather than fewer trips, which differ most from whole launches, up to so many instructions."""
+
 _MORE = 8
 """How much more of the whole chip is simulated than of some SMs, where these do not stand for all."""
 
@@ -115,16 +118,19 @@ def samples_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, times: int
 
     sample = partial(_sample, gpu, sms, warps, kernel)
     left_out = of_sms(gpu, sms)
-    whole, wave = sample(part), sms * resident
+    wave = sms * resident
+    in_step = resident > 1 and part <= _FEWEST_ROUNDS * wave
+    of_rounds = [part // wave * wave, part % wave] if in_step else [part]
+    all_blocks = Samples(tuple(Part((one,), one.work) for one in map(sample, filter(None, of_rounds))), left_out)
     if part * per_block <= most:
-        in_step = resident > 1 and part <= _FEWEST_ROUNDS * wave
-        counts = [part // wave * wave, part % wave] if in_step else [part]
-        return Samples(tuple(Part((one,), one.work) for one in map(sample, filter(None, counts))), left_out)
+        return all_blocks
     longer = max(_FEWEST_ROUNDS, int(2 * budget / (wave * per_block)))
     counts = [(rounds - (part % wave > 0)) * wave + part % wave for rounds in (longer // 2, longer)]
     if part > counts[1] and counts[1] * per_block <= 4 * budget:
-        left_out[_ROUNDS] = f"{longer} of {part / wave:.3g} rounds of blocks"
-        return Samples((Part((sample(counts[0]), sample(counts[1])), whole.work),), left_out)
+        some = left_out | {_ROUNDS: f"{longer} of {part / wave:.3g} rounds of blocks"}
+        return Samples((Part((sample(counts[0]), sample(counts[1])), sample(part).work),), some)
+    if part * per_block <= min(_RATHER_THAN_TRIPS * 2 * budget, _SECONDS):
+        return all_blocks
     return _fewer_trips(gpu, kernel, launch, budget, gpu.sms, blocks) or _fewer_trips(gpu, kernel, launch, budget, sms, part)
 
 
