@@ -27,6 +27,7 @@ from .kernels.residency import occupancy as occupancy
 from .profiles.api import Profile as Profile
 from .profiles.api import from_profile as from_profile
 from .profiles.errors import ProfileError as ProfileError
+from .profiles.machine_code import from_report as from_report
 from .simulation.api import simulate as simulate
 from .simulation.launches import LaunchTime as LaunchTime
 from .simulation.launches import launch_time as launch_time

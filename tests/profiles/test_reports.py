@@ -50,6 +50,12 @@ def test_the_command(capsys, tmp_path):
     assert "STG.E" in page and "DRAM of twice the bandwidth" in page and "Roofline Analysis" in page
 
 
+def test_the_machine_code_of_a_launch_can_be_imported(tmp_path, capsys):
+    output = tmp_path / "kernel.toml"
+    assert main(["import", str(a40()), "-o", str(output)]) == 0
+    assert "17 instructions" in capsys.readouterr().out
+
+
 def test_a_kernel_that_only_stores_is_bound_by_memory():
     profile = from_profile(a40())
     replay = profile.replay(replicates=1)

@@ -43,7 +43,8 @@ def add(commands: Commands) -> None:
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", type=Path, metavar="FILE",
-        help="a CUDA source (.cu, .cuh), cubin, disassembly, trace (.g, .traceg), or Triton function (FILE.py:NAME)",
+        help="a CUDA source (.cu, .cuh), cubin, disassembly, trace (.g, .traceg), report of Nsight Compute (.ncu-rep), of which "
+        "the machine code is taken, or Triton function (FILE.py:NAME)",
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="KERNEL.toml", help="the kernel file")
     parser.add_argument("--arch", help=f"architecture for which a source is compiled (default: {_ARCH})")
@@ -56,10 +57,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--launch", metavar="GRID,BLOCK[,SHARED]",
-        help=f"blocks, threads of a block and bytes of dynamic shared memory, such as 32x32,16x16 (default: {_LAUNCH}); "
-        f"of a Triton function: blocks",
+        help=f"blocks, threads of a block and bytes of dynamic shared memory, such as 32x32,16x16 (default: {_LAUNCH}, or that "
+        "of the report); of a Triton function: blocks",
     )  # fmt: skip
-    parser.add_argument("--kernel", metavar="N", help="of several traced launches: its number, or its kernel's name")
+    parser.add_argument(
+        "--kernel", metavar="N",
+        help="of several traced launches: its number, or its kernel's name; of launches of a report: its number, from 0",
+    )  # fmt: skip
     parser.add_argument("--binary", type=Path, metavar="FILE", help="of a trace: the cubin, source or disassembly of its code")
     for name, text in _OF_TRITON.items():
         parser.add_argument(f"--{name}", action="append", default=[], metavar="KEY=VALUE", help=text)
@@ -142,10 +146,12 @@ def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[s
     """Returns what reads a file of its kind; options of other kinds are refused."""
     is_trace = options.file.name.removesuffix(".xz").endswith((".g", ".traceg"))
     is_triton = options.file.name.rpartition(":")[0].endswith(".py")
+    is_report = options.file.suffix == ".ncu-rep"
     if options.file.suffix == ".py":
         raise RequestError(f"{options.file}: must be {options.file}:NAME, with the name of a Triton function in that file")
     kinds = {
-        "trace": (is_trace, ("kernel", "binary")),
+        "trace or report": (is_trace or is_report, ("kernel",)),
+        "trace": (is_trace, ("binary",)),
         "Triton function": (is_triton, (*_OF_TRITON, "num_warps", "num_stages")),
         "CUDA source": (options.file.suffix in SOURCES, ("include", "define")),
     }
@@ -153,7 +159,7 @@ def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[s
         for name in () if is_it else names:
             if getattr(options, name):
                 raise RequestError(f"--{name.replace('_', '-')}: must be left out, since {options.file} is no {kind}")
-    return _from_trace if is_trace else _from_triton if is_triton else _from_code
+    return _from_trace if is_trace else _from_triton if is_triton else _from_report if is_report else _from_code
 
 
 def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
@@ -190,6 +196,24 @@ def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     kernel = api.import_function(function, launch, source=source, caches=options.caches, **given)
     blocks = api.launch_of(launch).blocks or 0
     return _Imported(kernel, function.arch, _instructions(function), blocks)
+
+
+def _from_report(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
+    from warpsim.frontends import api
+    from warpsim.profiles.machine_code import launched_code
+
+    for name in ("arch", "function"):
+        if getattr(options, name):
+            raise RequestError(f"--{name}: must be left out, since a launch of the report says so; --kernel N chooses one")
+    number = options.kernel or "0"
+    if not number.isdecimal():
+        listed = f"warpsim profile {options.file} --list"
+        raise RequestError(f"--kernel {number}: must be the number of a launch, from 0, as {listed} shows them")
+    code = launched_code(options.file, int(number))
+    _list(options, code.function)
+    launch = options.launch or code.launch
+    kernel = api.import_function(code.function, launch, caches=options.caches, **given)
+    return _Imported(kernel, code.function.arch, _instructions(code.function), api.launch_of(launch).blocks or 0)
 
 
 def _instructions(function: MachineFunction) -> int:

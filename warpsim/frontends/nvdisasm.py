@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from warpsim.frontends.cubin import read_cubin
+from warpsim.frontends.cubin import Function, read_cubin
 from warpsim.frontends.errors import FrontEndError, MissingToolError, NoKernelError
 from warpsim.frontends.sass import MachineFunction, parse_disassembly
 
@@ -22,6 +22,20 @@ def find_nvdisasm() -> Path | None:
             return path
     found = shutil.which("nvdisasm")
     return Path(found) if found else None
+
+
+def described_by(function: MachineFunction, known: Function) -> MachineFunction:
+    """Returns a machine function with what its binary says of it."""
+    return replace(
+        function,
+        registers=known.registers or function.registers,
+        shared_bytes=known.shared_bytes,
+        parameters=known.parameters,
+        parameter_base=known.parameter_base,
+        constants=known.constants,
+        most_threads=known.most_threads,
+        cluster=known.cluster,
+    )
 
 
 def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]:
@@ -56,15 +70,6 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
     for function in parse_disassembly(done.stdout):
         known = described.functions.get(function.name)
         if known is not None:
-            function = replace(
-                function,
-                registers=known.registers or function.registers,
-                shared_bytes=known.shared_bytes,
-                parameters=known.parameters,
-                parameter_base=known.parameter_base,
-                constants=known.constants,
-                most_threads=known.most_threads,
-                cluster=known.cluster,
-            )
+            function = described_by(function, known)
         kernels[function.name] = function
     return kernels

@@ -6,6 +6,7 @@ sections     which functions a launch executed, and where their code stands
 versions     which of several functions of one name it executed
 encodings    opcodes and operands of encodings, without a disassembler
 code         the instructions of a launch as a machine function
+machine_code a kernel from these instructions alone, without counts
 flows        how often each block, loop and branch was executed
 guards       blocks whose warps leave at once
 inputs       which counters are inputs of a replay

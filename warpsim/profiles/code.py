@@ -22,16 +22,20 @@ _OFFSET_BITS = 50
 _NOTHING = Control(stall=1, yields=False, write=None, read=None, wait=0, reuse=0)
 
 
-def machine_function(launch: ProfiledLaunch) -> MachineFunction:
+def machine_function(launch: ProfiledLaunch, *, as_it_stands: bool = False) -> MachineFunction:
     """Returns the machine code of a launch. Exits stand for what no warp executed, and nothing for jumps that no thread took.
+
+    `as_it_stands`: nothing is left out, as the instructions have not been counted.
 
     Raises:
         ProfileError: the report has no counts of instructions or no machine code, or the chip is older than Volta.
     """
     where = f"{launch.report}, launch {launch.number}"
     if not launch.code:
+        collect = how_to_collect("inst_executed")
         raise ProfileError(
-            f"{where}: executions per instruction are missing; collect them with {how_to_collect('inst_executed')}"
+            f"{where}: executions per instruction are missing; collect them with {collect}, or import the machine code: "
+            "warpsim import REPORT -o kernel.toml"
         )
     if launch.arch < VOLTA:
         raise ProfileError(
@@ -49,6 +53,8 @@ def machine_function(launch: ProfiledLaunch) -> MachineFunction:
         target = calls.get(made.address, stated) if made.base == "CALL" else stated
         passed = after is not None and after.executed == counted.executed and after.address not in led_to
         off = counted.counts.get("thread_inst_executed_true") == 0.0  # its guard let no thread through
+        if as_it_stands:
+            passed = off = False
         if (made.base in _JUMPS and off) or (passed and made.base == "BRA" and conditions(made)):
             made = replace(made, opcode="NOP", operands="")
         elif target in places:

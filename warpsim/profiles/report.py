@@ -224,14 +224,31 @@ def read_launch(path: str | os.PathLike[str], launch: int = 0) -> ProfiledLaunch
         MissingReaderError: the package ncu-report is not installed.
         ProfileError: the report cannot be read, or has no launch of this number.
     """
+    where, action, cubins = _action(path, launch)
+    return _launch(where, launch, action, cubins)
+
+
+def _action(path: str | os.PathLike[str], launch: int) -> tuple[str, Any, list[Cubin]]:
+    """Returns the report's name, the action of a launch, and the report's cubins."""
     count = 0
     for where, number, action, cubins in _actions(path):
         count = number + 1
         if number == launch:
-            return _launch(where, number, action, cubins)
+            return where, action, cubins
     allowed = f"a number from 0 to {count - 1}" if count > 1 else "0"
     holds = f"{count} launches" if count > 1 else "one launch"
     raise ProfileError(f"launch = {launch}: must be {allowed}; {os.fspath(path)} holds {holds}")
+
+
+def read_code(path: str | os.PathLike[str], launch: int = 0) -> ProfiledLaunch:
+    """Reads one launch of a report, whose instructions need not have been counted: each counts as executed once.
+
+    Raises:
+        MissingReaderError, ProfileError: as in `read_launch`.
+    """
+    where, action, cubins = _action(path, launch)
+    with _damage_named(where, launch):
+        return _read(where, launch, action, cubins, counted=False)
 
 
 def list_launches(path: str | os.PathLike[str]) -> list[tuple[int, str, Mapping[str, Any]]]:
@@ -309,12 +326,12 @@ def _launch(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profil
         return _read(where, number, action, cubins)
 
 
-def _read(where: str, number: int, action: Any, cubins: list[Cubin]) -> ProfiledLaunch:
+def _read(where: str, number: int, action: Any, cubins: list[Cubin], *, counted: bool = True) -> ProfiledLaunch:
     metrics = _metrics(action)
     name = action.name(action.NameBase_MANGLED)
     if not name:
         raise ProfileError(f"{where}, launch {number}: is damaged: it has no name")
-    executed = _by_pc(action, "inst_executed") if "inst_executed" in metrics else {}
+    executed = _by_pc(action, "inst_executed") if counted and "inst_executed" in metrics else {}
     starts = [min(executed, default=0)]
     if "launch__function_pcs" in metrics and (pcs := action.metric_by_name("launch__function_pcs")).num_instances():
         starts = [int(pcs.value(number)) for number in range(pcs.num_instances())]
@@ -339,11 +356,11 @@ def _read(where: str, number: int, action: Any, cubins: list[Cubin]) -> Profiled
             address=address_of(sections, pc) if sections else pc - base,
             text=_text(action, pc),
             line=_line(action, pc),
-            executed=int(executed.get(pc, 0)),
+            executed=int(executed.get(pc, 0)) if counted else 1,
             counts={metric: float(values[pc]) for metric, values in counters.items() if pc in values},
         )
         for pc in places
-        if executed
+        if executed or (not counted and sections)
     )
     code = tuple(sorted(code, key=lambda one: one.address))
     title, rules = action.name(action.NameBase_DEMANGLED), tuple(_rules(action))
