@@ -91,6 +91,15 @@ def test_the_time_of_a_short_launch_is_that_of_its_simulation():
     assert found.cycles.half_width > 0 and found.point.launch.resident_blocks == 8
 
 
+def test_a_launch_waits_for_its_constants_once():
+    """The last of two rounds is simulated by itself."""
+    cold = ws.load_gpu("a100")
+    warm = cold.model_copy(update={"core": cold.core.model_copy(update={"cold_constants": None})})
+    blocks = 108 * 8 + 50
+    found = [ws.launch_time(gpu, "cuda/vector_add", blocks, memory="fixed", replicates=1).cycles.mean for gpu in (cold, warm)]
+    assert 1 <= (found[0] - found[1]) / cold.memory.latency_cycles < 1.5  # then all warps issue at once
+
+
 @pytest.mark.parametrize(("name", "blocks"), [("cuda/softmax", 20_000), ("cuda/matmul_16", 1_000)])
 def test_samples_of_a_launch_take_as_long_as_all_of_it(name, blocks):
     kernel = ws.load_kernel(name)

@@ -106,10 +106,10 @@ def sampled_run(
     totals: _Totals = {}
     program, of_lines = kernel, None
     for part in samples.parts:
-        runs = []
+        chip, runs = gpu if part is samples.parts[0] else _with_constants(gpu), []
         for sample in part.samples:
             point = make_point(
-                gpu, sample.kernel, launch=launch.model_copy(update={"blocks": sample.blocks}), sms=sample.sms, **settings
+                chip, sample.kernel, launch=launch.model_copy(update={"blocks": sample.blocks}), sms=sample.sms, **settings
             )
             is_longest = sample is samples.parts[0].samples[-1]
             arrays = _simulated(point, lines=lines and is_longest, threads=threads)
@@ -122,6 +122,11 @@ def sampled_run(
     return SampledRun(
         **totals, share=min(1.0, simulated / whole), left_out=samples.left_out, program=program, line_warp_cycles=of_lines
     )
+
+
+def _with_constants(gpu: Gpu) -> Gpu:
+    """Returns a chip for a later part of a launch, in which the first warps of an SM find constants."""
+    return gpu.model_copy(update={"core": gpu.core.model_copy(update={"cold_constants": None})})
 
 
 def _extended(runs: list[_Totals], part: Part) -> _Totals:
