@@ -94,3 +94,12 @@ def test_the_command_imports_a_launch_of_a_report(report, tmp_path, capsys):
 def test_options_that_a_report_does_not_take(report, tmp_path, capsys, options, says):
     assert cli.main(["import", "a.ncu-rep", *options, "-o", str(tmp_path / "k.toml")]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_launch_that_is_not_there(monkeypatch, tmp_path, capsys):
+    def read_code(path, number):
+        raise ProfileError(f"launch = {number}: must be a number from 0 to 3; a.ncu-rep holds 4 launches")
+
+    monkeypatch.setattr(machine_code, "read_code", read_code)
+    assert cli.main(["import", "a.ncu-rep", "--kernel", "5", "-o", str(tmp_path / "k.toml")]) == 2
+    assert "--kernel 5: must be a number from 0 to 3" in capsys.readouterr().err

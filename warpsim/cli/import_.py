@@ -200,6 +200,7 @@ def _from_code(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
 
 def _from_report(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     from warpsim.frontends import api
+    from warpsim.profiles.errors import ProfileError
     from warpsim.profiles.machine_code import launched_code
 
     for name in ("arch", "function"):
@@ -209,7 +210,10 @@ def _from_report(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
     if not number.isdecimal():
         listed = f"warpsim profile {options.file} --list"
         raise RequestError(f"--kernel {number}: must be the number of a launch, from 0, as {listed} shows them")
-    code = launched_code(options.file, int(number))
+    try:
+        code = launched_code(options.file, int(number))
+    except ProfileError as error:
+        raise RequestError(str(error).replace(f"launch = {number}:", f"--kernel {number}:", 1)) from None
     _list(options, code.function)
     launch = options.launch or code.launch
     kernel = api.import_function(code.function, launch, caches=options.caches, **given)
