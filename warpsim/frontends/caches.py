@@ -3,8 +3,9 @@
 The blocks of the chip, or of a few SMs, run together as residency allows, and their warps make accesses in the order of time.
 L1 is that of an SM: write-through, with allocation by stores, and bypassed by atomics. L2 is the share of the chip's that
 belongs to so many SMs; a store hits it if it overwrites what has been stored before, since then it adds nothing to what is
-written to memory. Both replace the line that was used longest ago. L1 fetches single sectors, and L2 pairs. A sector that is on
-its way is hit, and late. A launch begins with an empty L2; what L2 still holds of its stores at the end, DRAM does not see.
+written to memory. If it has halves, what an SM loads from the other half is copied to its own. Both replace the line that was
+used longest ago. L1 fetches single sectors, and L2 pairs. A sector that is on its way is hit, and late. A launch begins with an
+empty L2; what L2 still holds of its stores at the end, DRAM does not see.
 """
 
 from __future__ import annotations
