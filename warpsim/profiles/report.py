@@ -247,8 +247,7 @@ def read_code(path: str | os.PathLike[str], launch: int = 0) -> ProfiledLaunch:
         MissingReaderError, ProfileError: as in `read_launch`.
     """
     where, action, cubins = _action(path, launch)
-    with _damage_named(where, launch):
-        return _read(where, launch, action, cubins, counted=False)
+    return _launch(where, launch, action, cubins, counted=False)
 
 
 def list_launches(path: str | os.PathLike[str]) -> list[tuple[int, str, Mapping[str, Any]]]:
@@ -321,12 +320,12 @@ def _damage_named(where: str, number: int) -> Iterator[None]:
         raise ProfileError(f"{where}, launch {number}: is damaged: {type(error).__name__}: {error}") from error
 
 
-def _launch(where: str, number: int, action: Any, cubins: list[Cubin]) -> ProfiledLaunch:
+def _launch(where: str, number: int, action: Any, cubins: list[Cubin], *, counted: bool = True) -> ProfiledLaunch:
     with _damage_named(where, number):
-        return _read(where, number, action, cubins)
+        return _read(where, number, action, cubins, counted=counted)
 
 
-def _read(where: str, number: int, action: Any, cubins: list[Cubin], *, counted: bool = True) -> ProfiledLaunch:
+def _read(where: str, number: int, action: Any, cubins: list[Cubin], *, counted: bool) -> ProfiledLaunch:
     metrics = _metrics(action)
     name = action.name(action.NameBase_MANGLED)
     if not name:
@@ -351,16 +350,18 @@ def _read(where: str, number: int, action: Any, cubins: list[Cubin], *, counted:
     for section in sections:
         size = len(section.function.code) // WORD_BYTES * WORD_BYTES
         places |= set(range(section.pc, section.pc + size, WORD_BYTES))
+    if not counted:
+        executed = dict.fromkeys(places, 1)
     code = tuple(
         ProfiledInstruction(
             address=address_of(sections, pc) if sections else pc - base,
             text=_text(action, pc),
             line=_line(action, pc),
-            executed=int(executed.get(pc, 0)) if counted else 1,
+            executed=int(executed.get(pc, 0)),
             counts={metric: float(values[pc]) for metric, values in counters.items() if pc in values},
         )
         for pc in places
-        if executed or (not counted and sections)
+        if executed
     )
     code = tuple(sorted(code, key=lambda one: one.address))
     title, rules = action.name(action.NameBase_DEMANGLED), tuple(_rules(action))

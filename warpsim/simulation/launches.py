@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpsim.arguments import integer
-from warpsim.hardware.gpu import Gpu, load_gpu
+from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.hardware.whatif import at_clock
 from warpsim.kernels.files import kernel_for
@@ -103,7 +103,7 @@ def launch_time(
         raise ValueError("block_warps: must be given, since the kernel does not state the warps of its blocks")
     launch = Launch(blocks=blocks, block_warps=block_warps or kernel.block_warps or 0, resident_blocks=resident_blocks)
     if clock_ghz is not None:
-        gpu = at_clock(gpu if isinstance(gpu, Gpu) else load_gpu(gpu), clock_ghz)
+        gpu = at_clock(as_gpu(gpu), clock_ghz)
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
     point = make_point(gpu, kernel, launch=launch, **settings)
     gpu = point.gpu
