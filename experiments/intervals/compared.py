@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from _tables import read_rows
@@ -15,6 +16,9 @@ from warpsim.simulation.predictions import SHORTEST_MICROSECONDS
 PREDICTIONS = params_dir() / "predictions.csv"
 
 Row = Mapping[str, str]
+
+_SIZE = 4096
+"""Rows and columns of all matrices of experiments/worklogs."""
 
 
 @dataclass(frozen=True)
@@ -29,29 +33,40 @@ class Compared:
     ratio: float
 
 
-def of_replay(row: Row) -> tuple[str, str, str, float, float] | None:
-    """Returns repository, chip, kernel, measured us, and measured over simulated time of a replayed launch."""
+class Measured(NamedTuple):
+    """A launch that was predicted and measured: its measured time in us, and measured over simulated time."""
+
+    repository: str
+    gpu: str
+    kernel: str
+    microseconds: float
+    ratio: float
+
+
+def of_replay(row: Row) -> Measured | None:
+    """Returns what a row of replayed launches says; None: the replay failed."""
     if row.get("failure"):
         return None
-    us, ratio = float(row["microseconds"]), float(row["cycles"]) / float(row["cycles_simulated"])
-    return row["repository"], row["gpu"], row["kernel"], us, ratio
+    ratio = float(row["cycles"]) / float(row["cycles_simulated"])
+    return Measured(row["repository"], row["gpu"], row["kernel"], float(row["microseconds"]), ratio)
 
 
-def of_rate(row: Row) -> tuple[str, str, str, float, float]:
-    """The same of a product of matrices, of which rates are known."""
-    flops = 2.0 * 4096.0**3
-    return "", row["gpu"], row["kernel"], flops / float(row["published"]) / 1e6, float(row["simulated"]) / float(row["published"])
+def of_rate(row: Row) -> Measured:
+    """Returns what a row of products of matrices says, whose rates in TFLOP/s are known."""
+    published, simulated = float(row["published"]), float(row["simulated"])
+    microseconds = 2.0 * _SIZE**3 / published / 1e6
+    return Measured("", row["gpu"], row["kernel"], microseconds, simulated / published)
 
 
-def of_time(row: Row) -> tuple[str, str, str, float, float]:
-    """The same of a launch of which times are known."""
+def of_time(row: Row) -> Measured:
+    """Returns what a row of launches says, whose times are known."""
     measured = float(row["measured_us"])
-    return row["repository"], row["gpu"], row["kernel"], measured, measured / float(row["simulated_us"])
+    return Measured(row["repository"], row["gpu"], row["kernel"], measured, measured / float(row["simulated_us"]))
 
 
 PUBLIC = str(Path(__file__).parent / "public.csv")
 
-SETS: tuple[tuple[str, str, str, Callable[[Row], tuple[str, str, str, float, float] | None]], ...] = (
+SETS: tuple[tuple[str, str, str, Callable[[Row], Measured | None]], ...] = (
     ("report", "first", "profiles/launches.csv", of_replay),
     ("report", "second", "profiles/later.csv", of_replay),
     ("report", "third", "profiles/third.csv", of_replay),
@@ -73,12 +88,12 @@ def compared_in(folder: Path) -> list[Compared]:
     return compared
 
 
-def of_set(origin: str, name: str, rows: Iterable[tuple[str, str, str, float, float] | None]) -> list[Compared]:
+def of_set(origin: str, name: str, rows: Iterable[Measured | None]) -> list[Compared]:
     """Returns the kernels of a set; launches that are too short do not count."""
     ratios: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
-        if row is not None and row[3] >= SHORTEST_MICROSECONDS:
-            ratios.setdefault(row[:3], []).append(row[4])
+        if row is not None and row.microseconds >= SHORTEST_MICROSECONDS:
+            ratios.setdefault((row.repository, row.gpu, row.kernel), []).append(row.ratio)
     return [
         Compared(origin, name, gpu, kernel, len(each), round(float(np.median(each)), 4))
         for (_, gpu, kernel), each in ratios.items()
