@@ -193,6 +193,7 @@ def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, l
     """
     l1_size, l1_cycles = sizes[0], latencies[0]
     beyond_l1, beyond_l2, arrival = 0, 0, begin
+    half = sm % halves if halves > 1 else -1
     first = sm * l1_size[0] * l1_size[1]
     for k in range(count):
         missing, way = masks[k], 0
@@ -203,7 +204,6 @@ def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, l
             way, absent, _ = look_up(l1, l1_size, first, lines[k], masks[k], 0, begin)
             fill(l1, way, absent, begin)
         if missing:
-            half = sm % halves if halves > 1 else -1
             absent, ready, filled = access_l2(lines[k], missing, what, half, begin, l2, sizes[1], latencies, filled)
             if what == _CACHED:
                 fill(l1, way, missing, ready)

@@ -18,7 +18,6 @@ from warpsim.units import LINE_BYTES, WARP_LANES
 _BANKS = Shared(banks=32, bank_bytes=4, lanes_per_pass=32)
 """Banks of shared memory of all chips since Maxwell (CUDA C Programming Guide)."""
 
-
 _DRAWS = 1000
 """Warps over which the mean conflict of random places is taken."""
 

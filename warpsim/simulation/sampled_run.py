@@ -33,8 +33,11 @@ REPLICATES = 3
 _RATHER_THAN_WINDOWS = 4
 """Factor of the budget up to which rounds or trips are simulated before windows, which differ most from whole launches."""
 
-_REPEATS, _FEWER_REPEATS = 3, 4
-"""Repetitions of an endless kernel in a window, roughly; by how much fewer rather than with parts of the bodies of its loops."""
+_REPEATS = 3
+"""Repetitions of an endless kernel in a window, roughly."""
+
+_FEWER_REPEATS = 4
+"""Factor by which a window has fewer repetitions, at most, if that keeps the bodies of loops whole."""
 
 _LONGER = 8
 """Factor by which a window is longer, at most, if warps repeat the kernel less than once in it."""
@@ -106,7 +109,7 @@ def sampled_run(
     totals: _Totals = {}
     program, of_lines = kernel, None
     for part in samples.parts:
-        chip, runs = gpu if part is samples.parts[0] else _with_constants(gpu), []
+        chip, runs = gpu if part is samples.parts[0] else _with_warm_constants(gpu), []
         for sample in part.samples:
             point = make_point(
                 chip, sample.kernel, launch=launch.model_copy(update={"blocks": sample.blocks}), sms=sample.sms, **settings
@@ -124,8 +127,8 @@ def sampled_run(
     )
 
 
-def _with_constants(gpu: Gpu) -> Gpu:
-    """Returns a chip for a later part of a launch, in which the first warps of an SM find constants."""
+def _with_warm_constants(gpu: Gpu) -> Gpu:
+    """Returns a chip for a later part of a launch, in which the first warps of an SM find their constants."""
     return gpu.model_copy(update={"core": gpu.core.model_copy(update={"cold_constants": None})})
 
 

@@ -53,8 +53,11 @@ _MUCH_OF_DRAM = 0.25
 _FEW_STORES = 0.25
 """Stores for each load of DRAM up to which some SMs stand for all in a few rounds of blocks as well."""
 
-_RATHER_THAN_TRIPS, _SECONDS = 3, 60_000_000
-"""How much more is simulated rather than fewer trips, which differ most from whole launches, up to so many instructions."""
+_RATHER_THAN_TRIPS = 3
+"""How much more is simulated rather than fewer trips, which differ most from whole launches."""
+
+_MOST_RATHER_THAN_TRIPS = 60_000_000
+"""Warp instructions that are simulated rather than fewer trips, at most: some seconds."""
 
 _MORE = 8
 """How much more of the whole chip is simulated than of some SMs, where these do not stand for all."""
@@ -129,7 +132,7 @@ def samples_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, times: int
     if part > counts[1] and counts[1] * per_block <= 4 * budget:
         some = left_out | {_ROUNDS: f"{longer} of {part / wave:.3g} rounds of blocks"}
         return Samples((Part((sample(counts[0]), sample(counts[1])), sample(part).work),), some)
-    if part * per_block <= min(_RATHER_THAN_TRIPS * 2 * budget, _SECONDS):
+    if part * per_block <= min(_RATHER_THAN_TRIPS * 2 * budget, _MOST_RATHER_THAN_TRIPS):
         return all_blocks
     return _fewer_trips(gpu, kernel, launch, budget, gpu.sms, blocks) or _fewer_trips(gpu, kernel, launch, budget, sms, part)
 
