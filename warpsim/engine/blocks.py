@@ -250,6 +250,34 @@ def release_if_complete(machine, state, sm, slot, now):
 
 
 @inline
+def soonest_barrier(machine, state, sm, now, end):
+    """Returns a cycle, `now` or later, before which no barrier of an SM is complete; `end` at the latest, that of the window.
+
+    All that issues before cycle `now` has issued.
+    """
+    seats, soonest = machine.chip[0].seats, end
+    for number in range(seats):
+        if state.seats[at(sm.index * seats + number)].live > 0:
+            soonest = complete_from(machine, state, sm, np.int64(number), now, soonest)
+    return soonest
+
+
+@inline
+def complete_from(machine, state, sm, seat_number, now, latest):
+    """Returns a cycle, `now` or later, before which the next barrier of a seat's block is not complete; at most `latest`."""
+    warps, cycle = machine.chip[0].block_warps, now
+    slot = seat_number * warps
+    last = slot + warps
+    while slot < last and cycle < latest:
+        warp = state.warps[at(sm.first_index + slot)]
+        if warp.life == _RUNNING:
+            issues_from = latest if (sm.pending & bit(slot)) != NONE else max(end_of(warp.wait), now)
+            cycle = max(cycle, issues_from + machine.details[at(warp.step)].to_barrier)
+        slot += 1
+    return min(cycle, latest)
+
+
+@inline
 def wait_for_next(machine, state, sm, slot, index, warp):
     """Has a warp wait for its next step: until the end of its wait, and until its registers are ready."""
     if wait_for_step(machine, state, sm, machine.chip[0].scheduler_of[at(slot)], slot, index, warp):

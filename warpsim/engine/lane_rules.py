@@ -340,6 +340,16 @@ def spread(number):
     return Lanes(8)(types.int64), generate
 
 
+def sum_of_fours(vector):
+    """The rule of `sum_of_fours`."""
+
+    def generate(context, builder, signature, arguments):
+        fours = builder.bitcast(arguments[0], ir.VectorType(_I64, vector.count // 4))
+        return _called(builder, f"llvm.vector.reduce.add.v{vector.count // 4}i64", _I64, fours)
+
+    return types.int64(vector), generate
+
+
 def number(vector):
     """The rule of `number`."""
 

@@ -144,6 +144,12 @@ def spread(number):
     return np.array([number >> LANE_BITS * i & 0xFFFF for i in range(4)] + [0] * 4, np.uint16)
 
 
+@compiled_as(rule.sum_of_fours)
+def sum_of_fours(vector):
+    """Returns the sum of all groups of 4 lanes as a number of 4 lanes; none of these sums exceeds a lane."""
+    return np.int64(vector.view(np.int64).sum())
+
+
 @compiled_as(rule.number)
 def number(vector):
     """Returns the first lane of a vector as a number."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warpsim.engine.constants import CACHE_LINE, MAX_WARPS, Array, Records
+from warpsim.engine.constants import CACHE_LINE, MAX_WARPS, MOST_BANKS, OPERAND_SLOTS, Array, Records
 from warpsim.engine.handles import handed_on_as_pointer
 
 
@@ -76,7 +76,7 @@ CHIP = np.dtype(
         ("stores_pass_bus", "i8"),  # 1: all of these pass the data bus, and return so many cycles later, at least
         ("store_burst", "i8"),  # an SM issues at most so many stores in any time,
         ("store_rate", "f8"),  # and so many more in each of its cycles
-        ("span", "i8"),  # cycles for which schedulers of an SM affect each other through shared classes only, 1..window
+        ("span", "i8"),  # cycles in which no barrier that is complete lets warps go, 1..window: till then, schedulers share units only
         # Memory
         ("memory", "i8"),  # MemoryModel
         ("most_requests", "i8"),  # of an access of the program
@@ -152,7 +152,7 @@ STEP = np.dtype(
         ("plain", "i1"),
         ("ports", "i1"),  # 1: it passes the register ports
         ("uses", "u1"),  # what can refuse it: its unit, and the Kind of its access (ACCESS_BITS)
-        ("cached", "i1"),  # 1: the reuse cache can hold, or is to hold, what it reads
+        ("cached", "i1"),  # 1: some step reads what the reuse cache can hold
         ("needs", "u8"),  # its reads by bank, as times of lanes, if it passes the ports and `cached` is 0
     ]
 )
@@ -162,6 +162,7 @@ DETAIL = np.dtype(
         ("alone", "i8"),  # cycles from its issue to the next issue of a warp that runs alone
         ("straight_alone", "i8"),  # the same from its issue to the end of the straight code that it belongs to
         ("straight_end", "i4"),  # the last step of that code, which has no barrier and no branch; of these, the step itself
+        ("to_barrier", "i4"),  # cycles from its issue to the next barrier or `exit` of its warp, at least, up to LONGEST_WINDOW
         # Of a load or a store
         ("awaited_by", "i4"),  # a load: BY_REGISTER, AT_THE_END, or the dependence counter that counts it
         ("outstanding", "i4"),  # where the loads begin in `Machine.outstanding` that may be under way when it issues
@@ -204,6 +205,14 @@ HINT = np.dtype(  # of a step: when it may issue
 )
 
 
+READS = np.dtype(  # of a step: the machine registers that it reads, by operand slot and bank
+    [
+        ("registers", "u2", OPERAND_SLOTS * MOST_BANKS),  # register + 1; 0: none
+        ("needs", "u2", OPERAND_SLOTS * MOST_BANKS),  # for each a cycle of its bank's port, as a time of a lane
+        ("kept", "u2", OPERAND_SLOTS * MOST_BANKS),  # all bits: the reuse cache is to hold it
+    ]
+)
+
 MBARRIER = np.dtype(  # of a step: the mbarrier that it names
     [
         ("arrives", "i4"),  # its number where the warp arrives; negative: it does not
@@ -230,7 +239,7 @@ class Machine(NamedTuple):
     classes: Records  # CLASS[C]: operation classes
     latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
     refusing: Array  # int64[n]: the classes that are refusable
-    reads: Any  # int32[S or 0, OPERAND_SLOTS]: from the lowest bit on bank, whether to reuse it, machine register + 1; 0: none
+    reads: Any  # READS[S or 0]
     hints: Any  # HINT[S or 0]
     addresses: Any  # int32[S, or 0 without fetch]: of a step that issues
     mbarriers: Any  # MBARRIER[S, or 0 without mbarriers]

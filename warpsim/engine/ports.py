@@ -8,8 +8,8 @@ import numpy as np
 
 from warpsim.engine.attribution import holds
 from warpsim.engine.bits import at
-from warpsim.engine.constants import BANK_BITS, LANE_BITS, MOST_BANKS, OPERAND_SLOTS, RANK_BITS
-from warpsim.engine.jit import inline, seldom
+from warpsim.engine.constants import OPERAND_SLOTS, RANK_BITS, REGISTER_BITS
+from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     as_cycles,
     as_times,
@@ -17,13 +17,17 @@ from warpsim.engine.lanes import (
     earlier_by,
     everywhere,
     filled,
+    in_both,
     largest_everywhere,
     later,
     load,
     number,
     plus,
+    same,
     spread,
     store,
+    sum_of_fours,
+    where,
 )
 
 _STAGES = 2  # cycles from an issue to the ports, at least
@@ -79,18 +83,14 @@ def times_after(free, has, held_until, needs, issued):
     return later(done, plus(has_next, needs)), has_next, later(held_until, has)
 
 
-@seldom
+@inline
 def reads_of_banks(reads, scheduler, slot, step):
     """Returns the reads of a step that need a port, as `needs` of STEP, and has the reuse cache hold what it marks."""
-    needs = np.int64(0)
-    for operand in range(OPERAND_SLOTS):
-        read = np.int64(reads[at(step), at(operand)])
-        if read > 0:
-            bank, again = read & (MOST_BANKS - 1), read >> BANK_BITS & 1
-            entry, key = at(bank * OPERAND_SLOTS + operand), slot << 32 | read >> BANK_BITS + 1
-            needs += np.int64(scheduler.reused[entry] != key) << LANE_BITS * bank + RANK_BITS
-            scheduler.reused[entry] = again * key
-    return needs
+    read, held = reads[at(step)], load(scheduler.reused)
+    keys = plus(load(read.registers), filled(slot << REGISTER_BITS, held))
+    needs, nothing = load(read.needs), filled(np.int64(0), held)
+    store(scheduler.reused, where(same(needs, nothing), held, in_both(keys, load(read.kept))))
+    return sum_of_fours(where(same(held, keys), nothing, needs))
 
 
 @inline

@@ -292,7 +292,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("held_until", "i8"),  # first cycle in which they do not
         ("port_last", "i8"),  # cycle in which the last instruction has its ports
         ("backlog", "u2", 8),  # by bank: cycles after that one until its port is free, at most OPERAND_SLOTS
-        ("reused", "i8", MOST_BANKS * OPERAND_SLOTS),  # the reuse cache: warp slot and register + 1; 0: empty
+        ("reused", "u2", OPERAND_SLOTS * MOST_BANKS),  # the reuse cache, as READS: register + 1 and warp slot; 0: empty
         # Of the warp that is picked
         ("lane", "i8"),
         ("cycle", "i8"),  # in which it is to issue

@@ -17,7 +17,7 @@ from warpsim.engine.attribution import (
     open_window,
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
-from warpsim.engine.blocks import start_blocks, vacate_drained
+from warpsim.engine.blocks import soonest_barrier, start_blocks, vacate_drained
 from warpsim.engine.constants import ACCESS_BITS, ACCESS_PART, NEVER, RANK_BITS, RANKS, UNIT_PART, Policy
 from warpsim.engine.fetch import awaits_instruction
 from warpsim.engine.flights import soonest_landing
@@ -36,6 +36,7 @@ from warpsim.engine.lanes import (
     time_of,
     using,
 )
+from warpsim.engine.mbarriers import has_mbarriers
 from warpsim.engine.places import scheduler_at, slot_in
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
@@ -62,6 +63,8 @@ def run_alone(machine, state, sm, begin, end):
     start_blocks(machine, state, sm, end)
     until, runs = begin, True
     while until < end and runs:
+        if chip.span < end - until and not has_mbarriers(machine.mbarriers):
+            until = soonest_barrier(machine, state, sm, until, end)
         until = min(until + chip.span, end)
         runs = take_turns(machine, state, sm, until, end)
     close_window(machine, state, sm, end)

@@ -3,44 +3,49 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from warpsim.engine.constants import BANK_BITS, LANE_BITS, LINE_BITS, OPERAND_SLOTS, RANK_BITS, Array, Records
-from warpsim.engine.machine import HINT, MBARRIER
+from warpsim.engine.constants import LANE_BITS, LINE_BITS, MOST_BANKS, OPERAND_SLOTS, RANK_BITS, Array, Records
+from warpsim.engine.machine import HINT, MBARRIER, READS
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Hints
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.steps import FlatProgram, Step
 
 
-def encode_reads(program: FlatProgram, gpu: Gpu) -> np.ndarray:
-    """Returns the machine registers that each step reads; no row where the register ports hold nobody.
+def encode_reads(program: FlatProgram, gpu: Gpu) -> Records:
+    """Returns the machine registers that each step reads; none where the register ports hold nobody.
 
     They hold nobody where no instruction names a register, or where a scheduler issues one instruction a cycle, of which none
     reads a bank twice: each bank is then free again when the next instruction comes to the ports.
     """
-    reads = np.zeros((len(program.steps), OPERAND_SLOTS), np.int32)
-    banks = np.tile(np.arange(-OPERAND_SLOTS, 0), (len(reads), 1))  # all different
+    reads = np.zeros(len(program.steps), READS).view(np.recarray)
     if gpu.core.register_banks is None:
         return reads[:0]
-    for number, step in enumerate(program.steps):
+    for record, step in zip(reads, program.steps, strict=True):
         for slot, read in enumerate(step.instruction.reads if step.instruction is not None else ()):
             if read:
                 name, _, reuse = read.partition(".")
-                bank = banks[number, slot] = int(name[1:]) % gpu.core.register_banks
-                reads[number, slot] = (2 * (int(name[1:]) + 1) + bool(reuse)) << BANK_BITS | bank
-    twice = (np.diff(np.sort(banks, axis=1), axis=1) == 0).any()
-    return reads if twice or (gpu.issue.width > 1 and reads.any()) else reads[:0]
+                place = slot * MOST_BANKS + int(name[1:]) % gpu.core.register_banks
+                record["registers"][place], record["needs"][place] = int(name[1:]) + 1, 1 << RANK_BITS
+                record["kept"][place] = 0xFFFF if reuse else 0
+    twice = (_reads_of_banks(reads) > 1).any()
+    return reads if twice or (gpu.issue.width > 1 and reads["registers"].any()) else reads[:0]
 
 
-def needs_of_ports(reads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns for each step whether the reuse cache matters to it, and the ports that it needs if not: `needs` of STEP.
+def _reads_of_banks(reads: Records) -> NDArray[np.int64]:
+    """Returns how many reads of each bank a step has; int64[S, MOST_BANKS]."""
+    named: NDArray[np.int64] = (reads["registers"] > 0).reshape(-1, OPERAND_SLOTS, MOST_BANKS).sum(axis=1)
+    return named
 
-    It does not matter where no step has it hold a read of the same banks and operand slots.
+
+def needs_of_ports(reads: Records) -> tuple[bool, NDArray[np.int64]]:
+    """Returns whether the reuse cache matters to a program, and the ports that each step needs if not: `needs` of STEP.
+
+    It does not matter where no step reads what another one has it hold, of the same bank and operand slot.
     """
-    named, bank, slots = reads > 0, reads & (1 << BANK_BITS) - 1, np.arange(OPERAND_SLOTS)
-    held = np.zeros((1 << BANK_BITS, OPERAND_SLOTS), bool)
-    np.logical_or.at(held, (bank, slots), reads >> BANK_BITS & 1 > 0)
-    return (named & held[bank, slots]).any(axis=1), (named << LANE_BITS * bank + RANK_BITS).sum(axis=1)
+    held, read = ((reads[name] > 0).any(axis=0) for name in ("kept", "registers"))
+    return bool((held & read).any()), (_reads_of_banks(reads) << LANE_BITS * np.arange(MOST_BANKS) + RANK_BITS).sum(axis=1)
 
 
 def encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:

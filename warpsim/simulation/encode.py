@@ -122,7 +122,7 @@ def _unlaunched(
         steps.append((kind, op, dst, first, len(operands), *timing, *[0] * 17))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
-        details.append((0, 0, 0, 0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
+        details.append((0, 0, 0, 0, 0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
     reads, hints, mbarriers = encode_reads(program, gpu), encode_hints(program, gpu), encode_mbarriers(program, kernel)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {

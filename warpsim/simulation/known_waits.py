@@ -28,7 +28,7 @@ from warpsim.engine.constants import (
     MemoryModel,
 )
 from warpsim.engine.machine import Machine
-from warpsim.simulation.readiness import NOTHING, readiness
+from warpsim.simulation.readiness import NOTHING, behind_control, readiness
 
 
 def precompute_waits(machine: Machine) -> Machine:
@@ -168,6 +168,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     chip["most_extra"] = machine.latency_to.max(initial=0)
     chip["window"], chip["most_requests"] = window, machine.details["requests"].max()
     chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
+    machine.details["to_barrier"] = _to_barrier(machine)
     if len(machine.mbarriers):
         chip["span"] = min(chip["span"], _soonest_arrival(machine))
 
@@ -202,6 +203,29 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     program["next_delay"] = program["own_delay"][program["following"]]
     program["run"] = _runs(program) if chip["interval"] == 1 else 0
     return np.flatnonzero(refusable)
+
+
+def _to_barrier(machine: Machine) -> list[int]:
+    """Returns the fewest cycles from each step's issue to that of the next barrier or `exit` of its warp, up to LONGEST_WINDOW."""
+    program, details = machine.program, machine.details
+    kind, target = program["kind"].tolist(), details["target"].tolist()
+    apart = np.where(program["may_pair"] > 0, 0, np.maximum(program["gap"], program["delay"])).tolist()
+    taken, endless = details["taken_gap"].tolist(), (details["low"] < 0).tolist()
+    cycles, changes = [0 if each in (Kind.BARRIER, Kind.EXIT) else LONGEST_WINDOW for each in kind], True
+    while changes:  # backwards, so that a pass finds the shortest ways but for those that lead back
+        changes = False
+        for i in range(len(kind) - 1, -1, -1):
+            ways = []
+            if kind[i] < Kind.LOOP_BEGIN:
+                ways.append((i + 1, apart[i]))
+            if kind[i] == Kind.BRANCH:
+                ways.append((target[i], taken[i]))
+            if kind[i] >= Kind.LOOP_BEGIN:
+                ways += [(step, 0) for step in behind_control(kind[i], i, target[i], endless=endless[i])]
+            fewest = min((cycles[step] + passed for step, passed in ways if step < len(kind)), default=LONGEST_WINDOW)
+            if fewest < cycles[i]:
+                cycles[i], changes = fewest, True
+    return cycles
 
 
 def _runs(program: NDArray[Any]) -> list[int]:

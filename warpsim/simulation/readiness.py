@@ -81,6 +81,15 @@ def _join(late: _Late, other: _Late) -> bool:
     return grown
 
 
+def behind_control(kind: int, step: int, target: int, *, endless: bool) -> list[int]:
+    """Returns the steps that can come after one that only steers, of which the kind and the target are given."""
+    if kind == Kind.LOOP_BEGIN:
+        return [step + 1]
+    if kind == Kind.JUMP or endless:
+        return [target]
+    return [step + 1, target]
+
+
 class Analysis:
     """Passes over blocks of straight code, and what the latest pass over each step has found."""
 
@@ -127,15 +136,8 @@ class Analysis:
             step += 1
             if step in self._joins:
                 return [(step, self._counted_from(late, eligible))]
-        return [(following, self._counted_from(late, eligible)) for following in self._behind_control(step)]
-
-    def _behind_control(self, step: int) -> list[int]:
-        """Returns the steps that can come after one that only steers."""
-        if self._kind[step] == Kind.LOOP_BEGIN:
-            return [step + 1]
-        if self._kind[step] == Kind.JUMP or self._endless[step]:
-            return [self._target[step]]
-        return [step + 1, self._target[step]]
+        behind = behind_control(self._kind[step], step, self._target[step], endless=self._endless[step])
+        return [(following, self._counted_from(late, eligible)) for following in behind]
 
     def _is_late(self, late: _Late, register: int, reader: int, eligible: int) -> bool:
         """Returns whether a register may be ready later than at a cycle for a step that reads it."""
