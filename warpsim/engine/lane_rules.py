@@ -12,6 +12,7 @@ from numba.core import cgutils, types
 from numba.extending import models, register_model
 
 from warpsim.engine.constants import MAX_SCHEDULERS, RANK_BITS, RANKS
+from warpsim.engine.handles import kind_of, known_as
 
 _FEATURES = get_host_cpu_features() if platform.machine() in ("x86_64", "AMD64") else {}
 _HAS_PHMINPOSUW = _FEATURES.get("sse4.1", False)  # one instruction finds the minimum of 8 lanes
@@ -114,7 +115,7 @@ def load(array):
     def generate(context, builder, signature, arguments):
         value = builder.load(_pointer(context, builder, signature.args[0], arguments[0]))
         value.align = 2
-        return value
+        return known_as(kind_of(array), value)
 
     return Lanes(array.shape[-1])(array), generate
 
@@ -125,6 +126,7 @@ def store(array, vector):
     def generate(context, builder, signature, arguments):
         store = builder.store(arguments[1], _pointer(context, builder, signature.args[0], arguments[0]))
         store.align = 2
+        known_as(kind_of(array), store)
         return context.get_dummy_value()
 
     return types.void(array, vector), generate
@@ -139,7 +141,7 @@ def word_at(cycles, place):
     """The rule of `word_at`."""
 
     def generate(context, builder, signature, arguments):
-        return builder.load(_word(context, builder, signature.args[0], *arguments), align=2)
+        return known_as(kind_of(cycles), builder.load(_word(context, builder, signature.args[0], *arguments), align=2))
 
     return types.uint64(cycles, types.int64), generate
 
@@ -148,9 +150,10 @@ def enter_word(cycles, place, members):
     """The rule of `enter_word`."""
 
     def generate(context, builder, signature, arguments):
-        cycles, place, members = arguments
-        word = _word(context, builder, signature.args[0], cycles, place)
-        builder.store(builder.or_(builder.load(word, align=2), members), word, align=2)
+        array, place, members = arguments
+        word, kind = _word(context, builder, signature.args[0], array, place), kind_of(cycles)
+        before = known_as(kind, builder.load(word, align=2))
+        known_as(kind, builder.store(builder.or_(before, members), word, align=2))
         return context.get_dummy_value()
 
     return types.void(cycles, types.int64, types.uint64), generate

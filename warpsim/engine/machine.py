@@ -76,7 +76,7 @@ CHIP = np.dtype(
         ("stores_pass_bus", "i8"),  # 1: all of these pass the data bus, and return so many cycles later, at least
         ("store_burst", "i8"),  # an SM issues at most so many stores in any time,
         ("store_rate", "f8"),  # and so many more in each of its cycles
-        ("span", "i8"),  # cycles in which no barrier that is complete lets warps go, 1..window: till then, schedulers share units only
+        ("span", "i8"),  # cycles from the last arrival at a barrier until it lets warps go, at least, 1..window
         # Memory
         ("memory", "i8"),  # MemoryModel
         ("most_requests", "i8"),  # of an access of the program

@@ -75,7 +75,7 @@ def collected(chip, state, server, service):
 @inline
 def finds_idle(chip, state, server, arrival):
     """Returns whether a request finds the channel of its server idle, which turns to loads then; it is the latest one there."""
-    channel = server * chip.crossbar_servers // chip.dram_servers
+    channel = np.uint32(server * chip.crossbar_servers) // np.uint32(chip.dram_servers)
     since = state.servers[ASKED, at(channel)] + chip.idle
     state.servers[ASKED, at(channel)] = arrival
     return arrival >= since

@@ -20,8 +20,9 @@ def encode_reads(program: FlatProgram, gpu: Gpu) -> Records:
     reads a bank twice: each bank is then free again when the next instruction comes to the ports.
     """
     reads = np.zeros(len(program.steps), READS).view(np.recarray)
+    none = np.zeros(0, READS).view(np.recarray)
     if gpu.core.register_banks is None:
-        return reads[:0]
+        return none
     for record, step in zip(reads, program.steps, strict=True):
         for slot, read in enumerate(step.instruction.reads if step.instruction is not None else ()):
             if read:
@@ -30,7 +31,7 @@ def encode_reads(program: FlatProgram, gpu: Gpu) -> Records:
                 record["registers"][place], record["needs"][place] = int(name[1:]) + 1, 1 << RANK_BITS
                 record["kept"][place] = 0xFFFF if reuse else 0
     twice = (_reads_of_banks(reads) > 1).any()
-    return reads if twice or (gpu.issue.width > 1 and reads["registers"].any()) else reads[:0]
+    return reads if twice or (gpu.issue.width > 1 and reads["registers"].any()) else none
 
 
 def _reads_of_banks(reads: Records) -> NDArray[np.int64]:

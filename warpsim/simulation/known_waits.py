@@ -206,7 +206,7 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
 
 
 def _to_barrier(machine: Machine) -> list[int]:
-    """Returns the fewest cycles from each step's issue to that of the next barrier or `exit` of its warp, up to LONGEST_WINDOW."""
+    """Returns the fewest cycles from each step's issue to the warp's next barrier or `exit`, up to LONGEST_WINDOW."""
     program, details = machine.program, machine.details
     kind, target = program["kind"].tolist(), details["target"].tolist()
     apart = np.where(program["may_pair"] > 0, 0, np.maximum(program["gap"], program["delay"])).tolist()
