@@ -110,6 +110,26 @@ def test_what_follows_other_loops_is_not_known() -> None:
     assert program.may_pair.tolist()[1:] == [0, 1, 0, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (1, [1 + 9 + 1 + 13, 9 + 1 + 13, 1 + 13, 3 + 10, 61, 31, 1, 9 + 1, 1, 0, 9 + 1, 9 + 1, 1, 0, 0]),
+        (2, [0 + 9 + 0 + 2, 9 + 0 + 2, 0 + 2, 2 + 0, 0, 0, 0, 9, 0, 0, 9, 9, 0, 0, 0]),
+    ],
+)
+def test_the_fewest_cycles_to_a_barrier(width: int, expected: list[int]) -> None:
+    """Gaps and known waits add up along the shortest way; with a width of 2, two that may issue together count as one."""
+    add, slow = Instruction("alu", dst="r1", src=("r1",)), Instruction("alu", cost=Cost(gap_cycles=30))
+    choice = Conditional(probability=0.5, then=(slow, slow), orelse=(add,))
+    body = (Instruction("load", dst="r2"), add, add, choice, add, Instruction("barrier"), Loop(body=(add, add), trips=3))
+    ops = {"alu": {"latency_cycles": 9}, "branch": {"gap_cycles": 2, "taken_gap_cycles": 3}}
+    gpu, kernel = small_gpu(issue={"width": width}, ops=ops), Kernel(name="ways", inputs=("r1",), body=body)
+    machine = encoded(gpu=gpu, kernel=kernel, launch=Launch(block_warps=2, resident_blocks=1))
+    assert np.flatnonzero(machine.program.kind == Kind.BRANCH) == 3
+    assert np.flatnonzero(machine.program.kind == Kind.BARRIER) == 9
+    assert machine.details.to_barrier.tolist() == expected
+
+
 def test_the_launch() -> None:
     chip = encoded().chip[0]
     assert (chip.blocks, chip.seats, chip.block_warps, chip.sms) == (7, 3, 2, KEPLER.sms)

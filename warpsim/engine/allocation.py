@@ -175,7 +175,7 @@ def enlarged(machine: Machine, state: State) -> State:
     """Returns a state with room for the requests of the window that ended last; it shares the other arrays with `state`."""
     clock = state.clock[0]
     if clock.requests == len(state.requests):
-        requests = np.concatenate([state.requests, np.empty_like(state.requests)]).view(np.recarray)
+        requests = _longer(state.requests, 2 * len(state.requests))
         state = state._replace(requests=requests, order=np.empty(len(requests), np.int64))
     asked = machine.details.requests[state.requests.step[: clock.requests]].sum()
     before = size = len(state.arrivals)
@@ -183,12 +183,19 @@ def enlarged(machine: Machine, state: State) -> State:
         size *= 2
     more = np.arange(before, size, dtype=np.int32)
     return state._replace(
-        accesses=np.concatenate([state.accesses, np.zeros(len(more), ACCESS)]).view(np.recarray),
-        arrivals=np.concatenate([state.arrivals, np.zeros(len(more), ARRIVAL)]).view(np.recarray),
+        accesses=_longer(state.accesses, size),
+        arrivals=_longer(state.arrivals, size),
         free_accesses=np.concatenate([state.free_accesses, more]),
-        taken=np.zeros(size, ARRIVAL).view(np.recarray),
-        due=np.zeros(size, ARRIVAL).view(np.recarray),
+        taken=records(size, ARRIVAL),
+        due=records(size, ARRIVAL),
     )
+
+
+def _longer(some: Records, size: int) -> Records:
+    """Returns so many records, of which the first are given. Numpy copies records one by one, but bytes at once."""
+    longer = records(size, some.dtype)
+    longer.view(np.uint8)[: some.nbytes] = some.view(np.uint8)
+    return longer
 
 
 def echoes_of(seed: int, count: int) -> Records:

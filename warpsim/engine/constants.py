@@ -93,7 +93,8 @@ WORDS_OF_THREAD = 2 * CACHE_LINE // 8  # int64, of which two are used, on differ
 RUN_WINDOW, NOTE = 0, 1  # what thread 0 calls the others for
 
 MAX_WARPS = 64  # warp slots of an SM, at most: a set of warps is one uint64
-MAX_SCHEDULERS = 8  # of an SM, at most
+SCHEDULER_BITS = 3
+MAX_SCHEDULERS = 1 << SCHEDULER_BITS  # of an SM, at most
 UNITS = 32  # kinds of execution units of a chip, at most
 ACCESS_BITS = 2  # of what a step uses: the Kind of its access, or 0, takes the lowest bits, its unit the others
 ACCESS_PART, UNIT_PART = (1 << ACCESS_BITS) - 1, 0xFFFF >> ACCESS_BITS << ACCESS_BITS  # masks of the two

@@ -7,7 +7,7 @@ number of its first 16 is the *place* of that word. This holds where a processor
 import numpy as np
 
 from warpsim.engine import lane_rules as rule
-from warpsim.engine.bits import ONE, at, below, bit, size
+from warpsim.engine.bits import ALL, ONE, at, bit, size
 from warpsim.engine.constants import FEW_CYCLES
 from warpsim.engine.jit import compiled_as, inline, seldom
 
@@ -77,5 +77,5 @@ def size_of_cycles(cycles, begin, end):
 
 @inline
 def cycles_of_word(word, begin, end):
-    """Returns the set of those of the 64 cycles of a word that lie in begin..end-1, which has some."""
-    return below(min(end - 64 * word, 64)) & ~below(max(begin - 64 * word, 0))
+    """Returns the set of those of the 64 cycles of a word, at least one, that lie in begin..end-1."""
+    return ALL << np.uint64(max(begin - 64 * word, 0)) & ALL >> np.uint64(max(64 * word + 64 - end, 0))

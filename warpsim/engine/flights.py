@@ -70,23 +70,22 @@ def note_flight(machine, state, sm, kind, returns):
 def _push(heap, sizes, which, value):
     i = sizes[which]
     sizes[which] += 1
-    heap[i] = value
-    while i > 0 and heap[(i - 1) // 2] > heap[i]:
-        heap[(i - 1) // 2], heap[i] = heap[i], heap[(i - 1) // 2]
-        i = (i - 1) // 2
+    while i > 0 and heap[at(i - 1 >> 1)] > value:
+        heap[at(i)] = heap[at(i - 1 >> 1)]
+        i = i - 1 >> 1
+    heap[at(i)] = value
 
 
 @inline
 def _pop(heap, sizes, which):
     sizes[which] -= 1
     n = sizes[which]
-    heap[0] = heap[n]
-    i = 0
+    i, last = np.int64(0), heap[at(n)]
     while 2 * i + 1 < n:
         child = 2 * i + 1
-        if child + 1 < n and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[i] <= heap[child]:
+        child += np.int64((child + 1 < n) & (heap[at(child + 1)] < heap[at(child)]))  # a branch would depend on chance
+        if last <= heap[at(child)]:
             break
-        heap[child], heap[i] = heap[i], heap[child]
+        heap[at(i)] = heap[at(child)]
         i = child
+    heap[at(i)] = last

@@ -1,9 +1,9 @@
 """An SM runs alone for a window. docs/model.md, section 3.
 
-Inside a window the schedulers of an SM affect each other only through shared classes, and from one *span* to the next through
-barriers and through blocks that start. So each scheduler runs ahead by itself; what the vector of its lanes holds says in which
-cycle it issues next, and which warp. A scheduler whose pick is of a shared class stops, and asks. Once no other scheduler can do
-anything before that cycle, the shared classes of the cycle are granted.
+Inside a window the schedulers of an SM affect each other only through shared classes, and through barriers. One that is complete
+lets warps go no sooner than a *span* later, so that up to then each scheduler runs ahead by itself; what the vector of its lanes
+holds says in which cycle it issues next, and which warp. A scheduler whose pick is of a shared class stops, and asks. Once no
+other scheduler can do anything before that cycle, the shared classes of the cycle are granted.
 """
 
 import numpy as np
@@ -18,7 +18,18 @@ from warpsim.engine.attribution import (
 )
 from warpsim.engine.bits import NONE, at, below, bit, first, rest
 from warpsim.engine.blocks import soonest_barrier, start_blocks, vacate_drained
-from warpsim.engine.constants import ACCESS_BITS, ACCESS_PART, NEVER, RANK_BITS, RANKS, UNIT_PART, Policy
+from warpsim.engine.constants import (
+    ACCESS_BITS,
+    ACCESS_PART,
+    FOREVER,
+    MAX_SCHEDULERS,
+    NEVER,
+    RANK_BITS,
+    RANKS,
+    SCHEDULER_BITS,
+    UNIT_PART,
+    Policy,
+)
 from warpsim.engine.fetch import awaits_instruction
 from warpsim.engine.flights import soonest_landing
 from warpsim.engine.issue import complete, execute, may_pair
@@ -190,14 +201,12 @@ def awaits_own_queue(machine, state, sm, s, op, cycle, end):
 @inline
 def next_in_turn(machine, state, sm, asking):
     """Returns the scheduler whose pick issues next, of several that ask in the same cycle."""
-    chosen = first(asking)
-    asking = rest(asking)
+    least = np.int64(FOREVER)
     while asking != NONE:
         s = first(asking)
         asking = rest(asking)
-        if turn_of(machine, state, sm, s) < turn_of(machine, state, sm, chosen):
-            chosen = s
-    return chosen
+        least = min(least, turn_of(machine, state, sm, s) << SCHEDULER_BITS | s)  # a branch would depend on chance
+    return least & (MAX_SCHEDULERS - 1)
 
 
 @inline
