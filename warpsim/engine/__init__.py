@@ -43,8 +43,7 @@ Some habits that the compiler asks for:
 * A chip and program without options of today's cores have None for `reads`, `hints`, `addresses` and `mbarriers`. What serves an
   option takes such an array as an argument and returns at once if it is None: numba compiles nothing behind that test then. So
   there are two engines, each compiled when it is first used.
-* The compiler knows that nobody writes to the records of the machine during a run (handles.py). It cannot know that a store
-  leaves other records of the state alone, and reads their fields again. So `run_plain` keeps what it needs in each turn in
-  local variables, and is compiled `apart`, so that it has the registers of the processor for itself.
+* The compiler knows that nobody writes to the machine during a run, and that a store to one field leaves all others alone
+  (handles.py). `run_plain` is compiled `apart`, so that it has the registers of the processor for itself.
 * With NUMBA_DISABLE_JIT=1 all of it runs as plain Python, with the same results.
 """

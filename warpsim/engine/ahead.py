@@ -163,22 +163,20 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
         if reads is None:
             scheduler.uses[at(lane)] = ins.next_uses
         else:
-            if refused > 0:
-                closed, used = speculated(min(refused + 1, end - cycle), closed), np.int64(ins.uses)
-                until, closed_to = plus(issued, filled(closed << RANK_BITS, issued)), speculated(used, closed_to)
-                # The unit has no accesses, so that `uses` says no more than which unit it is. For this warp, it is that of this
-                # step still, since that of the next one is known late
-                wakes = where(same(uses, filled(closed_to, uses)), later(wakes, until), wakes)
-                if next_uses != used and np.int64(ins.own_delay) < closed << RANK_BITS:
-                    wakes = where(here, later(after, next_issue), wakes)  # the next step uses another unit, and may be sooner
             uses = where(here, filled(next_uses, uses), uses)
+            if refused > 0:
+                closed, closed_to = speculated(min(refused + 1, end - cycle), closed), speculated(np.int64(ins.uses), closed_to)
+                until = plus(issued, filled(closed << RANK_BITS, issued))
+                # The unit has no accesses, so that `uses` says no more than which unit it is
+                wakes = where(same(uses, filled(closed_to, uses)), later(wakes, until), wakes)
             if plain & RESOLVED:
                 scheduler.next_issue, warp.since = free, cycle
                 warp.wait, slot = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after), slot_in(chip, s, lane)
                 known = wait_for_step(machine, state, sm, s, slot, index, warp)
                 wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
-        usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
-        delays = where(here, filled(usual_delay, delays), delays)
+        if reads is None:
+            next_delay = usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
+        delays = where(here, filled(next_delay, delays), delays)
 
         # The next pick does not wait for what else this issue changes.
         now, issued_step, issued_lane = key >> RANK_BITS, step, lane
