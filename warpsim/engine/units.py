@@ -109,7 +109,7 @@ def enter(state, sm, s, queue, facts, cycle, begin):
     leaves = max(address, begin)
     state.queues[queue, _NEXT_ADDRESS] = address + facts.address
     state.queues[queue, at(_FIRST + oldest)] = leaves
-    oldest = oldest + 1 if oldest + 1 < facts.queue else np.int64(0)
+    oldest = (oldest + 1) * np.int64(oldest + 1 < facts.queue)  # a branch would depend on chance
     room = state.queues[queue, at(_FIRST + oldest)]
     state.queues[queue, _OLDEST], sm.room[place_of(facts, s)] = oldest, room
     if room > cycle + 1:
