@@ -152,7 +152,7 @@ STEP = np.dtype(
         ("plain", "i1"),
         ("ports", "i1"),  # 1: it passes the register ports
         ("uses", "u1"),  # what can refuse it: its unit, and the Kind of its access (ACCESS_BITS)
-        ("cached", "i1"),  # 1: some step reads what the reuse cache can hold
+        ("cached", "i1"),  # 1: the reuse cache matters to the program; all steps have the same
         ("needs", "u8"),  # its reads by bank, as times of lanes, if it passes the ports and `cached` is 0
     ]
 )
