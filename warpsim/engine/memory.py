@@ -88,9 +88,11 @@ def pass_dram(chip, state, arrival, server, detail, is_write):
     begins = serve_at(state, DRAM, server, arrival, collected(chip, state, server, service) if is_write else service)
     share = state.clock[0].write_share
     turn = pass_bus(chip, state, arrival, detail.request_bytes, is_write)
-    is_idle = finds_idle(chip, state, server, arrival)
+    delay = 0.0
+    if chip.read_delay > 0.0 and not finds_idle(chip, state, server, arrival):
+        delay = 4.0 * share * (1.0 - share) * chip.read_delay
     if not is_write:
-        return max(begins, turn) + (0.0 if is_idle else 4.0 * share * (1.0 - share) * chip.read_delay)
+        return max(begins, turn) + delay
     return turn if detail.drain >= 0.0 else max(begins, turn)
 
 
