@@ -125,8 +125,8 @@ def test_the_fewest_cycles_to_a_barrier(width: int, expected: list[int]) -> None
     ops = {"alu": {"latency_cycles": 9}, "branch": {"gap_cycles": 2, "taken_gap_cycles": 3}}
     gpu, kernel = small_gpu(issue={"width": width}, ops=ops), Kernel(name="ways", inputs=("r1",), body=body)
     machine = encoded(gpu=gpu, kernel=kernel, launch=Launch(block_warps=2, resident_blocks=1))
-    assert np.flatnonzero(machine.program.kind == Kind.BRANCH) == 3
-    assert np.flatnonzero(machine.program.kind == Kind.BARRIER) == 9
+    assert np.flatnonzero(machine.program.kind == Kind.BRANCH).tolist() == [3]
+    assert np.flatnonzero(machine.program.kind == Kind.BARRIER).tolist() == [9]
     assert machine.details.to_barrier.tolist() == expected
 
 

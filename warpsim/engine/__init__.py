@@ -27,7 +27,7 @@ Read the files in this order:
   `refuses`, `is_busy`, `holds`. cycle_sets.py: in which cycles of a window something refuses. accounts.py: what has been
   counted, for those outside.
 * check.py: `verify` asserts that a state is consistent, `dump` prints an SM. bits.py, places.py, rng.py: sets, places, chance.
-* jit.py, handles.py, code_cache.py: how all of it is compiled, and where the machine code is kept.
+* jit.py, handles.py, aliases.py, code_cache.py: how all of it is compiled, and where the machine code is kept.
 
 Some habits that the compiler asks for:
 
@@ -44,6 +44,6 @@ Some habits that the compiler asks for:
   option takes such an array as an argument and returns at once if it is None: numba compiles nothing behind that test then. So
   there are two engines, each compiled when it is first used.
 * The compiler knows that nobody writes to the machine during a run, and that a store to one field leaves all others alone
-  (handles.py). `run_plain` is compiled `apart`, so that it has the registers of the processor for itself.
+  (aliases.py). `run_plain` is compiled `apart`, so that it has the registers of the processor for itself.
 * With NUMBA_DISABLE_JIT=1 all of it runs as plain Python, with the same results.
 """

@@ -205,7 +205,7 @@ def next_in_turn(machine, state, sm, asking):
     while asking != NONE:
         s = first(asking)
         asking = rest(asking)
-        least = min(least, turn_of(machine, state, sm, s) << SCHEDULER_BITS | s)  # a branch would depend on chance
+        least = min(least, turn_of(machine, state, sm, s) << SCHEDULER_BITS | s)  # no branch depends on chance
     return least & (MAX_SCHEDULERS - 1)
 
 

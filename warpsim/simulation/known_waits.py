@@ -168,9 +168,10 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
     chip["most_extra"] = machine.latency_to.max(initial=0)
     chip["window"], chip["most_requests"] = window, machine.details["requests"].max()
     chip["span"] = min(window, max(int(barriers.min()), 1)) if len(barriers) else window
-    machine.details["to_barrier"] = _to_barrier(machine)
     if len(machine.mbarriers):
         chip["span"] = min(chip["span"], _soonest_arrival(machine))
+    elif len(barriers):
+        machine.details["to_barrier"] = _to_barrier(machine)
 
     late = np.maximum(program["unit_ticks"], program["data_ticks"]) > program["busy"] * chip["tick"]
     classes, refusable = machine.classes, machine.classes["refusable"]
@@ -207,25 +208,36 @@ def precompute_lookahead(machine: Machine) -> NDArray[np.int64]:
 
 def _to_barrier(machine: Machine) -> list[int]:
     """Returns the fewest cycles from each step's issue to the warp's next barrier or `exit`, up to LONGEST_WINDOW."""
-    program, details = machine.program, machine.details
-    kind, target = program["kind"].tolist(), details["target"].tolist()
-    apart = np.where(program["may_pair"] > 0, 0, np.maximum(program["gap"], program["delay"])).tolist()
-    taken, endless = details["taken_gap"].tolist(), (details["low"] < 0).tolist()
-    cycles, changes = [0 if each in (Kind.BARRIER, Kind.EXIT) else LONGEST_WINDOW for each in kind], True
+    ways = _ways(machine)
+    ends = np.isin(machine.program["kind"], (Kind.BARRIER, Kind.EXIT))
+    cycles: list[int] = np.where(ends, 0, LONGEST_WINDOW).tolist()
+    changes = True
     while changes:  # backwards, so that a pass finds the shortest ways but for those that lead back
         changes = False
-        for i in range(len(kind) - 1, -1, -1):
-            ways = []
-            if kind[i] < Kind.LOOP_BEGIN:
-                ways.append((i + 1, apart[i]))
-            if kind[i] == Kind.BRANCH:
-                ways.append((target[i], taken[i]))
-            if kind[i] >= Kind.LOOP_BEGIN:
-                ways += [(step, 0) for step in behind_control(kind[i], i, target[i], endless=endless[i])]
-            fewest = min((cycles[step] + passed for step, passed in ways if step < len(kind)), default=LONGEST_WINDOW)
-            if fewest < cycles[i]:
-                cycles[i], changes = fewest, True
+        for step in range(len(ways) - 1, -1, -1):
+            fewest = min((passed + cycles[after] for after, passed in ways[step]), default=0)
+            if fewest < cycles[step]:
+                cycles[step], changes = fewest, True
     return cycles
+
+
+def _ways(machine: Machine) -> list[list[tuple[int, int]]]:
+    """Returns for each step those that can come after it, each with the cycles that lie between their issues, at least."""
+    program, details = machine.program, machine.details
+    kinds, targets, taken_gaps = program["kind"].tolist(), details["target"].tolist(), details["taken_gap"].tolist()
+    gaps = np.where(program["may_pair"] > 0, 0, np.maximum(program["gap"], program["delay"])).tolist()
+    endless = (details["low"] < 0).tolist()
+    ways: list[list[tuple[int, int]]] = []
+    for step, (kind, target) in enumerate(zip(kinds, targets, strict=True)):
+        if kind == Kind.EXIT:
+            ways.append([])
+        elif kind >= Kind.LOOP_BEGIN:
+            ways.append([(after, 0) for after in behind_control(kind, step, target, endless=endless[step])])
+        elif kind == Kind.BRANCH:
+            ways.append([(step + 1, gaps[step]), (target, taken_gaps[step])])
+        else:
+            ways.append([(step + 1, gaps[step])])
+    return ways
 
 
 def _runs(program: NDArray[Any]) -> list[int]:
