@@ -60,7 +60,7 @@ def kind_of(array: Any) -> str:
 
 
 def known_as(kind: str, access: Any) -> Any:
-    """Tells LLVM that a load or a store overlaps with none of another kind; returns it."""
+    """Tells LLVM (by its metadata `tbaa`) that a load or a store overlaps with none of another kind; returns it."""
     if isinstance(access, (ir.LoadInstr, ir.StoreInstr)):
         module, zero = access.parent.function.module, ir.Constant(ir.IntType(64), 0)
         type_ = module.add_metadata([kind, module.add_metadata(["warpsim"]), zero])
@@ -111,7 +111,7 @@ for _index, _lower in _INDICES.items():
         lower_builtin(operator.setitem, _own, _index, types.Any)(_set_own_element)
 
 
-def told(type_: Any, *, constant: bool) -> Any:
+def known_type(type_: Any, *, constant: bool) -> Any:
     """Returns the type that a part of a tuple has in place of numba's own type."""
     if not isinstance(type_, types.Array):
         return type_

@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.core.imputils import lower_getattr_generic
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 
-from warpsim.engine.aliases import never_changing, told
+from warpsim.engine.aliases import known_type, never_changing
 
 Record = TypeVar("Record", bound=type[tuple[Any, ...]])
 
@@ -78,7 +78,7 @@ def handed_on_as_pointer(*, constant: bool) -> Callable[[Record], Record]:
     def register(named_tuple: Record) -> Record:
         @typeof_impl.register(named_tuple)  # type: ignore[untyped-decorator]  # as above
         def type_of(value: Any, context: Any) -> types.Type:
-            return _Handle([told(typeof_impl(each, context), constant=constant) for each in value], named_tuple)
+            return _Handle([known_type(typeof_impl(each, context), constant=constant) for each in value], named_tuple)
 
         return named_tuple
 
