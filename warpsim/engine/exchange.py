@@ -13,7 +13,7 @@ from warpsim.engine.blocks import retire_warp, wait_for_next
 from warpsim.engine.constants import NOBODY, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
-from warpsim.engine.hints import has_hints
+from warpsim.engine.hints import has_hints, waits_for_all
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.mbarriers import copy_is_back, has_mbarriers
 from warpsim.engine.order import add_request, forget_requests, sort_requests
@@ -123,7 +123,7 @@ def serve(machine, state, begin, end, now):
         count = sort_requests(state, begin, end)
         draw_latencies(machine, state, count)
         for place in range(count):
-            accept(machine, state, state.requests[at(state.order[at(place)])])
+            accept(machine, state, state.requests[at(state.order[at(place)])], end)
         forget_requests(state, end, count)
     clock.noted = 0
     for number in range(take_due(state, begin, end)):
@@ -156,8 +156,11 @@ def unloaded_latency(machine, state, request, detail):
 
 
 @inline
-def accept(machine, state, request):
-    """Serves an access whose return is known at once; of any other, sends the requests on to stage 2."""
+def accept(machine, state, request, end):
+    """Serves an access whose return is known at once; of any other, sends the requests on to stage 2.
+
+    Those that arrive there before cycle `end` are served next.
+    """
     step, cycle, of_echo, in_l2 = np.int64(request.step), request.cycle, request.warp < 0, request.in_l2 != 0
     detail, kind = machine.details[at(step)], np.int64(machine.program[at(step)].kind)
     time = cycle + (_ECHO_LATE if of_echo else 0.0)
@@ -176,7 +179,9 @@ def accept(machine, state, request):
     access = state.accesses[at(place)]
     access.queued, access.number = request.queued, request.number
     send_all(machine, state, place, stream, time, detail)
-    if not of_echo and is_awaited(kind, detail):
+    if of_echo or not is_awaited(kind, detail):
+        return
+    if access.served >= end or not is_the_last(machine, state.warps[at(request.warp)]):  # else its return is noted next
         note_sent(machine, state, request.warp, step, cycle, access.served)
 
 
@@ -290,7 +295,7 @@ def note_served(machine, state, index, step, cycle, served, returns):
 
 @inline
 def is_the_last(machine, warp):
-    """Returns whether a pending warp can go on once the load that is served now is back: nothing else of it is unknown."""
+    """Returns whether a warp knows all that it waits for once the return of an access is known: it is the last one unknown."""
     return warp.requested == 1 and warp.life == _RUNNING and machine.chip[0].loads_per_warp == 0
 
 
@@ -303,7 +308,9 @@ def go_on(machine, state, sm, slot, index, warp, load, cycle, served, returns):
     write_later(machine, state, index, load, cycle, returns)
     s, dependency = machine.chip[0].scheduler_of[at(slot)], machine.classes[at(machine.program[at(load)].op)].dependency
     wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
-    named_alike = not has_hints(machine.hints) and cause_of(wait) == load and reason_of(wait) == dependency
+    named_alike = cause_of(wait) == load and reason_of(wait) == dependency
+    if named_alike and has_hints(machine.hints):
+        named_alike = waits_for_all(machine.hints, machine, state, index, np.int64(warp.step))
     if not named_alike and served - 1 > warp.since:
         write_later(machine, state, index, load, cycle, UNKNOWN + served)
         count_open_wait(machine, state, s, index, warp, served)

@@ -10,6 +10,7 @@ import numpy as np
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
 from warpsim.engine.constants import MOST_COUNTED, NEAR_COUNTED, UNKNOWN, Kind
 from warpsim.engine.jit import apart, inline, seldom
+from warpsim.engine.places import sm_of
 
 _LOAD = int(Kind.LOAD)
 _RESULT, _READ = 0, 1  # what a counter waits for
@@ -67,16 +68,19 @@ def count_step(hints, machine, state, index, step, cycle, queued, ready):
     first_row = index * chip.counters
     if dst >= 0:
         state.writers[at(index * chip.registers + dst)] = cycle
+    most = np.int64(0)
     if hint.write >= 0:
         returns = UNKNOWN + cycle if ready >= UNKNOWN else ready
-        enter(state, first_row + hint.write, wait_until(returns, step, _RESULT), cycle)
+        most = enter(state, first_row + hint.write, wait_until(returns, step, _RESULT), cycle)
     if hint.read >= 0:
-        enter(state, first_row + hint.read, wait_until(cycle + queued + hint.operands, step, _READ), cycle)
+        most = max(most, enter(state, first_row + hint.read, wait_until(cycle + queued + hint.operands, step, _READ), cycle))
+    if most >= MOST_COUNTED:
+        state.sms[at(sm_of(chip, index))].ever_full = 1
 
 
 @apart
 def enter(state, row, until, cycle):
-    """Has a counter count something that issues at a cycle, and forget what is done by then."""
+    """Has a counter count something that issues at a cycle, and forget what is done by then; returns how many it counts."""
     kept = np.int64(0)
     for i in range(state.counted[at(row), at(_LENGTH)]):
         other = entry(state, row, i)
@@ -85,6 +89,7 @@ def enter(state, row, until, cycle):
             kept += 1
     replace(state, row, kept, until, cycle)
     state.counted[at(row), at(_LENGTH)] = kept + 1
+    return kept + 1
 
 
 @apart
@@ -107,19 +112,22 @@ def learn_return(hints, machine, state, index, step, cycle, returns):
         until = entry(state, row, i)
         if issued_at(state, row, i) == cycle and cause_of(until) == step and reason_of(until) == _RESULT:
             replace(state, row, i, wait_until(returns, step, _RESULT), cycle)
-    return hint.partial != 0 or is_full(state, index * chip.counters, hint.write)
+    return hint.partial != 0 or is_full(machine, state, index, hint.write)
 
 
 @inline
-def is_full(state, first_row, counter):
-    """Returns whether a counter of a warp, of which the first row is given, counts as many as it can; a negative one does not."""
-    return counter >= 0 and state.counted[at(first_row + counter), at(_LENGTH)] >= MOST_COUNTED
+def is_full(machine, state, index, counter):
+    """Returns whether a counter of a warp counts as many as it can; a negative one does not."""
+    chip = machine.chip[0]
+    if state.sms[at(sm_of(chip, index))].ever_full == 0:
+        return False
+    return counter >= 0 and state.counted[at(index * chip.counters + counter), at(_LENGTH)] >= MOST_COUNTED
 
 
 @inline
-def finds_a_full_one(state, first_row, hint):
-    """Returns whether a counter is full that is to count a step, of which the HINT is given."""
-    return is_full(state, first_row, hint.write) or is_full(state, first_row, hint.read)
+def finds_a_full_one(machine, state, index, hint):
+    """Returns whether a counter of a warp is full that is to count a step, of which the HINT is given."""
+    return is_full(machine, state, index, hint.write) or is_full(machine, state, index, hint.read)
 
 
 @inline
@@ -128,7 +136,7 @@ def wait_of_counters(hints, machine, state, index, step, wait):
     if hints is None:
         return wait
     hint, first_row = hints[at(step)], index * machine.chip[0].counters
-    if hint.waits == 0 and not finds_a_full_one(state, first_row, hint):
+    if hint.waits == 0 and not finds_a_full_one(machine, state, index, hint):
         return wait
     return wait_of_these_counters(machine, state, hint, first_row, wait)
 
@@ -179,10 +187,18 @@ def is_final(hints, machine, state, index, step, end):
     """
     if hints is None:
         return True
-    hint, first_row = hints[at(step)], index * machine.chip[0].counters
-    if hint.at_most == 0 and not finds_a_full_one(state, first_row, hint):
+    if waits_for_all(hints, machine, state, index, step):
         return True
-    return is_final_of_counters(machine, state, hint, first_row, end)
+    return is_final_of_counters(machine, state, hints[at(step)], index * machine.chip[0].counters, end)
+
+
+@inline
+def waits_for_all(hints, machine, state, index, step):
+    """Returns whether a step of a warp waits for all that its counters count: whatever is done last ends the wait."""
+    if hints is None:
+        return False
+    hint = hints[at(step)]
+    return hint.at_most == 0 and not finds_a_full_one(machine, state, index, hint)
 
 
 @seldom

@@ -8,20 +8,20 @@ import numpy as np
 from warpsim.engine.attribution import is_busy
 from warpsim.engine.bits import at, bit, end_of, known_wait_from, wait_until
 from warpsim.engine.blocks import arrive, exit_warp
-from warpsim.engine.constants import NEVER, Kind, WarpState
+from warpsim.engine.constants import ACCESS_BITS, NEVER, UNIT_PART, Kind, WarpState
 from warpsim.engine.control import follow
 from warpsim.engine.exchange import access
 from warpsim.engine.fetch import fetch_after, fetched_from
 from warpsim.engine.hints import count_step, has_hints
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import load, not_before, replaced, store, time_of
+from warpsim.engine.lanes import blocked, load, not_before, replaced, store, time_of, using
 from warpsim.engine.mbarriers import awaits_mbarrier, has_mbarriers, names_mbarrier, note_copy, pass_mbarrier
 from warpsim.engine.places import scheduler_at
 from warpsim.engine.ports import busy_with_ports, pass_ports
 from warpsim.engine.registers import room_for_load, wait_of, write
 from warpsim.engine.schedulers import end_greed, rank_after_issue
 from warpsim.engine.timetable import alarm
-from warpsim.engine.units import close_if_full, note_shared_issue, occupy
+from warpsim.engine.units import close_if_full, note_shared_issue, occupy, unit_open_from
 from warpsim.engine.waiting import wait_for_step
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
@@ -109,10 +109,15 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
             warp.wait = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after)
             if wait_for_step(machine, state, sm, s, slot, index, warp):
                 time = alarm(sm, scheduler, slot, warp.wait)
-    following = machine.program[at(warp.step)]
-    store(scheduler.uses, replaced(load(scheduler.uses), lane, np.int64(following.uses)))
+    following, facts = machine.program[at(warp.step)], machine.classes[at(ins.op)]
+    uses = replaced(load(scheduler.uses), lane, np.int64(following.uses))
+    wakes = not_before(replaced(load(scheduler.wakes), lane, time), time_of(sm, cycle + busy))
+    if facts.queue > 0:  # if that is full now, no warp that needs it issues before there is room
+        room = min(unit_open_from(machine, sm, s, facts), end)
+        wakes = blocked(wakes, using(uses, UNIT_PART, facts.unit << ACCESS_BITS), time_of(sm, room))
+    store(scheduler.uses, uses)
     store(scheduler.delays, replaced(load(scheduler.delays), lane, np.int64(following.own_delay)))
-    store(scheduler.wakes, not_before(replaced(load(scheduler.wakes), lane, time), time_of(sm, cycle + busy)))
+    store(scheduler.wakes, wakes)
     rank_after_issue(machine, state, sm, s, scheduler, lane, cycle)
     if kind == _EXIT:
         end_greed(chip.policy, scheduler)

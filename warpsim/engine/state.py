@@ -77,6 +77,7 @@ SM = in_whole_lines(
         ("answered", "u8"),  # something has become known about their requests
         ("far", "u8"),  # they wake later than a lane can hold
         ("draining", "u8"),  # `exit` has issued; the return of the last access is known
+        ("ever_full", "i8"),  # 1: a dependence counter of one of its warps has counted as many as it can
         # Memory
         ("in_flight", "i8", 2),  # loads, and stores, whose returns are in `State.flights`
         ("sent", "i8", 2),  # loads, and stores, that have not been served

@@ -179,7 +179,6 @@ def take_turns(machine, state, sm, until, end):
         active, contending, agreed, second = active | bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
         if not complete(machine, state, sm, s, scheduler, lane, slot, warp, last, gap, busy, pair, cycle, end):
             return False
-        awaits_own_queue(machine, state, sm, s, np.int64(ins.op), cycle + 1, end)
 
 
 @inline
