@@ -159,7 +159,7 @@ class TestDeadlocks:
         program = kernel(producer, consumer, FULL)
         with pytest.raises(DeadlockError, match="wait for each other"):
             run(program)
-        with pytest.raises(DeadlockError, match=r"block 0 wait for each other at mbarriers: warp 1 before step"):
+        with pytest.raises(DeadlockError, match=r"wait for each other at mbarriers: warp 1 at body\[0\].orelse\[0\].body\[0\]"):
             ws.simulate(small_gpu(ops=COPY), program, launch=Launch(blocks=1, block_warps=2), replicates=1)
 
     def test_a_barrier_and_an_mbarrier(self) -> None:

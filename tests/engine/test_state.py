@@ -33,16 +33,18 @@ def _allocated(warps: int = 4, program: Any = None) -> tuple[Any, Any]:
 def test_the_sum_of_latencies_is_that_of_the_histogram() -> None:
     """Also with a warm-up, of which nothing is left."""
     load = one("load", access=Access(l1_hit=0.1, l2_hit=0.5))
-    machine, _ = _allocated(program=kernel(Loop(body=[load, one("alu")], trips=None)))
+    program = kernel(Loop(body=[load, one("alu")], trips=None))
+    machine, _ = _allocated(program=program)
     for warmup in (0, 300):
-        tally = run_machine(machine, "directed", warmup, 900)[0].tally[0]
+        tally = run_machine(machine, program, warmup, 900)[0].tally[0]
         assert tally.latency_sum == np.arange(len(tally.histogram)) @ tally.histogram > 0
 
 
 def test_sums_are_those_of_what_they_count() -> None:
-    machine, _ = _allocated(program=kernel(one("load"), one("alu"), one("store")))
+    program = kernel(one("load"), one("alu"), one("store"))
+    machine, _ = _allocated(program=program)
     for warmup in (0, 300):
-        state = run_machine(machine, "directed", warmup, 900, Capacity(lives=1000))[0]
+        state = run_machine(machine, program, warmup, 900, Capacity(lives=1000))[0]
         tally, accesses = state.tally[0], int(steps_issued(machine, state)[[0, 2]].sum())
         moved = tally.moved_bytes / machine.details[0].request_bytes
         assert moved == round(moved) and abs(moved - accesses) <= 4 * (warmup > 0), "accesses of 4 warps are under way at an edge"

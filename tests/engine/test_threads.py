@@ -41,7 +41,7 @@ def counted(of: Case, number: int, bins: int = 0) -> dict[str, Any]:
     seed, warmup, cycles = options.pop("seed"), options.pop("warmup"), options.pop("cycles")
     machine = with_seed(encode(of.gpu, of.kernel, of.launch, phases=spreads(of.launch, warmup), **options), seed)
     try:
-        state, kept = run_machine(machine, "test", warmup, cycles, Capacity(bins=bins), threads=number)
+        state, kept = run_machine(machine, of.kernel, warmup, cycles, Capacity(bins=bins), threads=number)
     except ValueError as error:
         return {"error": str(error)}
     tallies = {name: state.tally[name].tolist() for name in state.tally.dtype.names}

@@ -37,8 +37,8 @@ from warpsim.results import schema
 from warpsim.simulation import encode as encoding
 from warpsim.simulation import point
 from warpsim.simulation.encode import encode, factor_of, with_seed
-from warpsim.simulation.known_waits import precompute_lookahead
 from warpsim.simulation.limits import MAX_CYCLES, MAX_TICKS
+from warpsim.simulation.lookahead import set_windows
 from warpsim.simulation.policies import POLICIES
 
 KEPLER = load_gpu("kepler")
@@ -190,7 +190,7 @@ def test_an_sm_issues_as_many_stores_as_its_units_serve_and_their_queues_hold() 
     chip, stores = machine.chip[0], np.flatnonzero(machine.classes["access"] == Kind.STORE)
     assert (chip.store_burst, chip.store_rate) == (1 + 4 * 5, 1)
     machine.classes["own_unit"][stores] = -1
-    precompute_lookahead(machine)
+    set_windows(machine)
     assert (chip.store_burst, chip.store_rate) == (4 + 4 * 5, 4)
 
 

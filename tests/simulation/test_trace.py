@@ -36,7 +36,7 @@ def run_case(case: Case, capacity: Capacity | None) -> Any:
     kernel = as_launched(case.gpu, case.kernel, case.launch)
     machine = with_seed(encode(case.gpu, kernel, case.launch, **named, phases=phases), options["seed"])
     try:
-        return machine, *run_machine(machine, "random", options["warmup"], options["cycles"], capacity)
+        return machine, *run_machine(machine, kernel, options["warmup"], options["cycles"], capacity)
     except ValueError as error:  # a deadlock, or a grid that ends within the warm-up
         return str(error)
 

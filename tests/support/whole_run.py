@@ -85,7 +85,7 @@ def whole_run(
     kernel, phases = as_launched(gpu, kernel, launch), spreads(launch, warmup)
     machine = with_seed(encode(gpu, kernel, launch, scheduler=scheduler, memory=memory, sms=sms, phases=phases), seed)
     capacity = Capacity(issues=rows if keep_issues else 0, lives=rows, changes=rows)
-    state, _ = run_machine(machine, kernel.name, warmup, cycles, capacity)
+    state, _ = run_machine(machine, kernel, warmup, cycles, capacity)
     classes = list(gpu.ops)
     ops = [classes[op % len(classes)] for op in machine.program.op]
     tally, chip, end = state.tally[0], machine.chip[0], int(state.clock[0].cycle)

@@ -366,7 +366,7 @@ def _run(
     cycles = None if point.finite else point.cycles
     began = time.perf_counter()
     options: dict[str, Any] = {"threads": threads, "check": check, "pause": pause}
-    state, bins = run_machine(machine, point.kernel.name, point.warmup, cycles, capacity, **options)
+    state, bins = run_machine(machine, point.kernel, point.warmup, cycles, capacity, **options)
     _LOGGER.debug(
         "%s, %s, %d blocks of %d warps per SM, seed %#018x: %d cycles in %.3g s", point.gpu.name, point.kernel.name,
         point.launch.resident_blocks, point.launch.block_warps, seed, int(state.clock[0].cycle), time.perf_counter() - began,

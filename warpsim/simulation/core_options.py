@@ -59,7 +59,7 @@ def encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:
     record["line_share"], record["miss"] = -(-(1 << LINE_BITS) // fetch.line_instructions), fetch.miss_cycles
     record["prefetch_lines"], record["prefetch_cycles"] = fetch.prefetch_lines, fetch.prefetch_cycles
     record["program_end"] = np.count_nonzero(issues)
-    record["program_lines"] = -(-record["program_end"] // fetch.line_instructions) + fetch.prefetch_lines
+    record["cache_lines"] = -(-record["program_end"] // fetch.line_instructions) + fetch.prefetch_lines
     addresses: Array = (np.cumsum(issues) - issues).astype(np.int32)
     return addresses
 

@@ -1,4 +1,7 @@
-"""Encodes a chip, a kernel and a launch for the engine. Only this module and core_options.py write a Machine."""
+"""Encodes a chip, a kernel and a launch for the engine.
+
+Only this module, core_options.py, known_waits.py, lookahead.py and plain_steps.py write a Machine.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +49,10 @@ from warpsim.simulation.core_options import (
     hints_of,
     needs_of_ports,
 )
-from warpsim.simulation.known_waits import has_options, precompute_lookahead, precompute_waits
+from warpsim.simulation.known_waits import precompute_waits
 from warpsim.simulation.limits import ticks_per_cycle
+from warpsim.simulation.lookahead import set_windows
+from warpsim.simulation.plain_steps import find_plain_steps, find_refusable, has_options
 from warpsim.simulation.policies import group_of
 from warpsim.simulation.readiness import NOTHING
 from warpsim.units import MEMORY_OPS
@@ -153,7 +158,9 @@ def _unlaunched(
         loops=program.loops,
     )
     machine = precompute_waits(machine)
-    refusing = precompute_lookahead(machine)
+    set_windows(machine)
+    refusing = find_refusable(machine)
+    find_plain_steps(machine)
     machine = machine._replace(refusing=refusing, **{name: array.view(np.recarray) for name, array in records.items()})
     if not has_options(machine):
         machine = machine._replace(reads=None, hints=None, addresses=None, mbarriers=None)
@@ -234,7 +241,7 @@ def _launched(chip: Records, gpu: Gpu, launch: Launch, scheduler: str) -> Record
 
 
 def _encode_chip(gpu: Gpu, memory: str, sms: int | None, tick: int, registers: int, ports: bool) -> Array:
-    """Returns the CHIP record without the launch; `precompute_lookahead` fills in the rest of its fields."""
+    """Returns the CHIP record without the launch; `set_windows` and `find_plain_steps` fill in the rest of its fields."""
     queue = gpu.memory.queue
     simulated = gpu.sms if sms is None else sms
 

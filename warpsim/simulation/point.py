@@ -38,7 +38,9 @@ MEMORY_MODELS = ("queue", "fixed", "measured")
 
 @dataclass(frozen=True)
 class Point:
-    """One parameter combination. The defaults of its fields are the defaults of `simulate`, of a plan and of the command line.
+    """One parameter combination. The defaults of its fields are those of `simulate`, on the command line as well, and of a plan.
+
+    What else simulates has further replicates, and times of launches another policy (`policies.REPLAYED`).
 
     Attributes:
         gpu: the chip.

@@ -22,7 +22,7 @@ POLICIES = {
 """Scheduling policy -> what it prefers (docs/model.md, section 3)."""
 
 REPLAYED = "grr"
-"""The policy under which profiled launches are replayed, if no other is asked for (docs/profiles.md)."""
+"""The policy of `launch_time`, and of replays of profiled launches, if no other is asked for (docs/profiles.md)."""
 
 FETCH_GROUP = 8
 """Warps of a fetch group of the policy `two_level`, if its name does not say another number."""

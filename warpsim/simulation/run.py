@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.arguments import DeadlockError
+from warpsim.kernels.iteration import places
 from warpsim.simulation.compilation import announce_compilation
 from warpsim.simulation.limits import MAX_CYCLES
 
 if TYPE_CHECKING:
     from warpsim.engine.machine import Machine
     from warpsim.engine.state import State
+    from warpsim.kernels.program import Kernel
 
 NO_END = 1 << 60
 _CAPACITY_INTERVAL = 1 << 16  # cycles between checks that the recorded events still fit
@@ -187,7 +189,7 @@ class Team:
 
 def run_machine(
     machine: Machine,
-    kernel: str,
+    kernel: Kernel,
     warmup: int,
     cycles: int | None,
     capacity: Capacity | None = None,
@@ -202,7 +204,7 @@ def run_machine(
 
     Args:
         machine: the encoded machine, with its seed.
-        kernel: name of the kernel, for messages.
+        kernel: the program, for messages.
         warmup: cycles before counting starts.
         cycles: cycles to count; None: to the end of the grid. A grid that ends earlier ends the run.
         capacity: events to record; None: none.
@@ -264,12 +266,12 @@ def run_machine(
                 cycles_in_slice *= 2
             now = int(state.clock[0].cycle)
             if outcome == Outcome.DEADLOCK:
-                raise DeadlockError(f"kernel {kernel}: {_deadlock(machine, state)}")
+                raise DeadlockError(f"kernel {kernel.name}: {_deadlock(machine, state, kernel)}")
             if check:
                 verify(machine, state)
             _check_capacity(state, capacity, now, warmup)
         if cycles is None and outcome == Outcome.STOPPED:
-            raise ValueError(f"launch: the grid of {kernel} has not ended after {MAX_CYCLES:.0e} cycles, the most of a run")
+            raise ValueError(f"launch: the grid of {kernel.name} has not ended after {MAX_CYCLES:.0e} cycles, the most of a run")
         if now <= warmup:
             raise ValueError(f"warmup = {warmup}: must be below {now}, the cycle at which the grid ends")
         _check_issue_window(capacity, now)
@@ -309,22 +311,25 @@ def _check_capacity(state: State, capacity: Capacity, now: int, warmup: int) -> 
         )
 
 
-def _deadlock(machine: Machine, state: State) -> str:
-    """Describes a deadlock: its cycle, its block, and the barrier of each waiting warp.
+def _deadlock(machine: Machine, state: State, kernel: Kernel) -> str:
+    """Describes a deadlock: its cycle, its block, and where the warps are that are held.
 
     If a warp is not held, it is one that has arrived at an mbarrier whose phase had no room for it.
     """
-    from warpsim.engine.constants import MOST_PHASES, Life
+    from warpsim.engine.constants import MOST_PHASES, Kind, Life
 
     chip, clock = machine.chip[0], state.clock[0]
     first = state.sms[clock.stuck_sm].first_index + clock.stuck_seat * chip.block_warps
     warps = state.warps[first : first + chip.block_warps]
-    waiting = [
-        f"warp {i} before step {warp.step}" for i, warp in enumerate(warps) if warp.life in (Life.AT_BARRIER, Life.AT_MBARRIER)
+    place = dict(zip(np.flatnonzero(machine.program.kind < Kind.LOOP_BEGIN).tolist(), places(kernel), strict=True))
+    held = [
+        f"warp {i} at {place[int(warp.barrier)]}"
+        for i, warp in enumerate(warps)
+        if warp.life in (Life.AT_BARRIER, Life.AT_MBARRIER)
     ]
     block = state.seats[clock.stuck_sm * chip.seats + clock.stuck_seat].block
     if len(state.lacking) and any(warp.life == Life.RUNNING for warp in warps):
         which = f"a phase of an mbarrier that has all arrivals, or is {MOST_PHASES} phases ahead of one that is not complete"
         return f"deadlock at cycle {clock.cycle}: a warp of block {block} arrives in {which}"
     wait = "wait for each other at mbarriers" if len(state.lacking) else "wait at different barriers"
-    return f"deadlock at cycle {clock.cycle}: the warps of block {block} {wait}: " + ", ".join(waiting)
+    return f"deadlock at cycle {clock.cycle}: the warps of block {block} {wait}: " + ", ".join(held)

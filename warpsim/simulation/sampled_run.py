@@ -1,6 +1,6 @@
 """Simulates a launch: the whole grid where it is short, and otherwise samples of it.
 
-A long launch is sampled, only as far as needed (`sampling.py`). Two samples of different length both hold the begin and the end
+A long launch is sampled, only as far as needed (`sampling.py`). Two samples of different length both hold the start and the end
 of a launch; what the longer one has in addition is repeated for the rest of the work. Where no such samples are short enough, the
 launch is a sequence of steady windows of an endless kernel with the same mix. With single rounds and with windows the last round
 has as many blocks as are left for it.

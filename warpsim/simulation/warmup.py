@@ -69,7 +69,7 @@ def derived_warmup(
     for pilot in range(pilots(point)):
         machine = machine_of(PILOT - pilot)
         bins_only = Capacity(bins=number)
-        _, bins = run_machine(machine, point.kernel.name, 0, number * batch, bins_only, threads=threads, pause=pause)
+        _, bins = run_machine(machine, point.kernel, 0, number * batch, bins_only, threads=threads, pause=pause)
         assert bins is not None
         totals = np.array([np.zeros_like(bins.totals[0]), *bins.totals])
         counted += np.diff(totals, axis=0)[:, : counted.shape[1]]
