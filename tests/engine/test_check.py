@@ -66,10 +66,10 @@ BREAKS: dict[str, Any] = {
     "residents": lambda state: state.sms.resident.fill(1),
     "its lane says": lambda state: state.warps.life.fill(2),
     "live warps": lambda state: state.seats.live.fill(9),
-    "requests are left over": lambda state: state.clock.requests.fill(1),
+    "accesses are left over": lambda state: state.clock.outgoing.fill(1),
     "more than 3": lambda state: state.sms.in_flight.fill(7),
     "of the same rank": lambda state: state.schedulers.ranks.fill(0),
-    "seconds exceed issued": lambda state: state.parts.seconds.fill(10**6),
+    "second_issues exceed issued": lambda state: state.parts.second_issues.fill(10**6),
     "but its next step": lambda state: state.schedulers.uses.fill(0x7F),
 }
 

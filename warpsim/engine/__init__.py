@@ -17,7 +17,7 @@ Read the files in this order:
 * lanes.py: one number for each warp of a scheduler, in one vector register; lane_rules.py is for LLVM. schedulers.py: policies,
   as ranks of these warps. timetable.py: when a lane wakes, and what lies too far ahead for a lane.
 * ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. speculation.py: what lets the processor
-  overlap its turns. issue.py: any other instruction issues.
+  overlap its turns. stretches.py: many issues of a scheduler at once. issue.py: any other instruction issues.
   units.py, registers.py, waiting.py, control.py: units, scoreboard, waits, branches and loops.
 * hints.py, fetch.py, ports.py: options of today's cores. mbarriers.py: warps that wait for other warps of their block.
 * blocks.py: launch, barriers, retirement. phases.py: where the first warps of an endless run are in their programs.
@@ -42,7 +42,7 @@ Some habits that the compiler asks for:
   the processor than for what their callers know, or they are called in many places. Nothing allocates.
 * A chip and program without options of today's cores have None for `reads`, `hints`, `addresses` and `mbarriers`. What serves an
   option takes such an array as an argument and returns at once if it is None: numba compiles nothing behind that test then. So
-  there are two engines, each compiled when it is first used.
+  there is an engine with options and one without, for 16, 32 and 64 lanes each. It is compiled when it is first used.
 * The compiler knows that nobody writes to the machine during a run, and that a store to one field leaves all others alone
   (aliases.py). `run_plain` is compiled `apart`, so that it has the registers of the processor for itself.
 * With NUMBA_DISABLE_JIT=1 all of it runs as plain Python, with the same results.

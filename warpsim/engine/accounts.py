@@ -29,7 +29,7 @@ def steps_issued(machine: Machine, state: State) -> NDArray[np.int64]:
 def scheduler_cycles(machine: Machine, state: State) -> tuple[int, int]:
     """Returns the scheduler-cycles with issues, and those in which the scheduler was busy with earlier issues."""
     tally, issued = state.tally[0], steps_issued(machine, state)
-    issue_cycles = int(issued.sum() - state.parts.seconds.sum())
+    issue_cycles = int(issued.sum() - state.parts.second_issues.sum())
     return issue_cycles, int(issued @ machine.program.busy - tally.pair_busy - issue_cycles + tally.carried + tally.held)
 
 
@@ -66,7 +66,7 @@ def _issues_and_eligible(machine: Machine, state: State) -> NDArray[np.int64]:
 
 def _selected(machine: Machine, state: State) -> NDArray[np.int64]:
     """Returns the warp-cycles in which warps issued, by scheduler and step; int64[K, S]."""
-    cycles: NDArray[np.int64] = (state.counts.issued - state.parts.seconds).reshape(-1, len(machine.program))
+    cycles: NDArray[np.int64] = (state.counts.issued - state.parts.second_issues).reshape(-1, len(machine.program))
     return cycles
 
 

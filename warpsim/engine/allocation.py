@@ -39,10 +39,10 @@ from warpsim.engine.state import (
     CLOCK,
     COUNT,
     FETCHER,
+    OUTGOING,
     PART,
     PHASE,
     POOL,
-    REQUEST,
     SCRATCH,
     SEAT,
     SEQUENCE,
@@ -73,8 +73,8 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     echoes = echoes_of(int(chip.seed), (int(chip.of_sms) - sms) * slots)
     pools, transitions = pools_of(machine) if len(echoes) else (records(0, POOL), records(0, TRANSITION))
     waiting = WAITING_OF_SM * int(chip.of_sms)
-    requests_of_sm = 2 * schedulers * int(chip.window)  # in a window, at most: a scheduler issues at most two in a cycle
-    most_requests = sms * requests_of_sm + ECHO_ROOM * len(echoes)
+    outgoing_of_sm = 2 * schedulers * int(chip.window)  # in a window, at most: a scheduler issues at most two in a cycle
+    most_outgoing = sms * outgoing_of_sm + ECHO_ROOM * len(echoes)
 
     state = State(
         clock=records(threads, CLOCK),
@@ -85,7 +85,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         warps=records(warps, WARP),
         registers=np.zeros(warps * int(chip.registers), np.int64),
         fetchers=records(sms * schedulers * (chip.buffer > 0), FETCHER),
-        lines=np.zeros((sms * schedulers * (chip.buffer > 0), int(chip.program_lines), 2), np.int64),
+        lines=np.zeros((sms * schedulers * (chip.buffer > 0), int(chip.cache_lines), 2), np.int64),
         buffers=np.zeros((warps * (chip.buffer > 0), 3 + int(chip.buffer)), np.int64),
         writers=np.zeros(warps * int(chip.registers) * (machine.hints is not None and len(machine.hints) > 0), np.int64),
         counted=np.zeros((warps * int(chip.counters), 2 + 2 * NEAR_COUNTED), np.int64),
@@ -102,9 +102,9 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         queues=np.zeros((queues * sms * schedulers, 2 + int(machine.classes.queue.max(initial=0))), np.int64),
         flights=np.zeros((2 * sms, max(1, int(chip.per_sm.max()))), np.int64),
         first_seat=np.full(LONGEST_WINDOW, -1),
-        requests=np.empty(most_requests, REQUEST).view(np.recarray),
+        outgoing=np.empty(most_outgoing, OUTGOING).view(np.recarray),
         in_cycle=np.zeros(LONGEST_WINDOW, np.int64),
-        order=np.empty(most_requests, np.int64),
+        order=np.empty(most_outgoing, np.int64),
         tracks=records(warps if len(echoes) else 0, SEQUENCE),
         echoes=echoes,
         echo_due=np.full(len(echoes), FOREVER, np.int64),
@@ -117,7 +117,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         in_part=np.zeros(MOST_PARTS, np.int32),
         free_accesses=np.arange(waiting, dtype=np.int32),
         servers=np.zeros((5, max(1, int(chip.crossbar_servers), int(chip.dram_servers))), np.float64),
-        window=np.zeros(WINDOW_BUCKETS + 1, np.float64),
+        recent_bytes=np.zeros(WINDOW_BUCKETS + 1, np.float64),
         tally=records(threads, TALLY),
         counts=records(threads * schedulers * steps, COUNT),
         parts=records(threads * schedulers * steps, PART),
@@ -135,7 +135,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
     state.clock["stuck_cycle"] = FOREVER
     edges = sms * np.arange(threads + 1) // threads
     state.clock["first_sm"], state.clock["last_sm"] = edges[:-1], edges[1:] - 1
-    state.clock["first_request"] = edges[:-1] * requests_of_sm
+    state.clock["first_outgoing"] = edges[:-1] * outgoing_of_sm
     state.fetchers["last"], state.fetchers["there"] = NOBODY, FOREVER
     state.clock[0].pool_room = pool_room(machine)
     seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
@@ -172,12 +172,12 @@ def _starts_of_deal(chip: Any, blocks: int) -> tuple[Array, float]:
 
 
 def enlarged(machine: Machine, state: State) -> State:
-    """Returns a state with room for the requests of the window that ended last; it shares the other arrays with `state`."""
+    """Returns a state with room for the accesses of the window that ended last; it shares the other arrays with `state`."""
     clock = state.clock[0]
-    if clock.requests == len(state.requests):
-        requests = _longer(state.requests, 2 * len(state.requests))
-        state = state._replace(requests=requests, order=np.empty(len(requests), np.int64))
-    asked = machine.details.requests[state.requests.step[: clock.requests]].sum()
+    if clock.outgoing == len(state.outgoing):
+        outgoing = _longer(state.outgoing, 2 * len(state.outgoing))
+        state = state._replace(outgoing=outgoing, order=np.empty(len(outgoing), np.int64))
+    asked = machine.details.requests[state.outgoing.step[: clock.outgoing]].sum()
     before = size = len(state.arrivals)
     while size < clock.waiting + asked:
         size *= 2

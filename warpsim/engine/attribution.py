@@ -139,7 +139,7 @@ def issues_second(machine, state, s, index, step, cycle, busy):
     """A warp issues a step as the second one of a pair, of which the smaller `busy` is given."""
     place = at(count_place(machine.program, s, step))
     state.counts[place].issued += 1
-    state.parts[place].seconds += 1
+    state.parts[place].second_issues += 1
     state.tally[0].pair_busy += busy
     if state.tally[0].tracing:
         trace(machine.chip[0], state.tally[0], state.trace, index, step, cycle)
@@ -198,7 +198,7 @@ def is_busy_after(scratch, s, relative, interval):
 
 @seldom
 def mark_refused(scratch, s, gate, begin, end):
-    """Enters cycles in which a gate refuses; they count from the begin of the window."""
+    """Enters cycles in which a gate refuses; they count from the start of the window."""
     for word in range(begin >> 6, (end + 63) >> 6):
         if s < 0:
             scratch.refused[at(gate), at(word)] |= cycles_of_word(word, begin, end)
@@ -400,13 +400,13 @@ def total(machine, state, states):
         counted, part, ins = state.counts[at(place)], state.parts[at(place)], machine.program[at(place % steps)]
         issued += counted.issued
         asked += counted.issued * machine.details[at(place % steps)].asked_bytes
-        states[at(_SELECTED)] += counted.issued - part.seconds
+        states[at(_SELECTED)] += counted.issued - part.second_issues
         states[at(_NOT_SELECTED)] += counted.waited - part.throttled - part.held - part.unfetched
         states[at(_DISPATCH)] += part.held
         states[at(_NO_INSTRUCTION)] += part.unfetched
         states[at(machine.classes[at(ins.op)].throttle)] += part.throttled
         if ins.delay > 0:
-            states[at(ins.reason)] += (counted.issued - part.seconds) * (ins.delay - 1)
+            states[at(ins.reason)] += (counted.issued - part.second_issues) * (ins.delay - 1)
         for state_number in range(STATES):
             states[state_number] += state.stalls[at(place * STATES + state_number)]
     return issued, asked

@@ -52,8 +52,8 @@ def verify(machine: Machine, state: State, *, counted_from: int | None = None) -
         _verify_mbarriers(machine, state, sm)
         _verify_flights(machine, state, sm)
         _verify_fetch(machine, state, sm)
-    _require(state.clock[0].requests == 0, "requests are left over")
-    _require(not state.in_cycle.any(), "requests are still counted")
+    _require(state.clock[0].outgoing == 0, "accesses are left over")
+    _require(not state.in_cycle.any(), "accesses are still counted")
     _verify_waiting(state)
     _verify_counts(state)
     if counted_from is not None:
@@ -218,7 +218,7 @@ def _verify_waiting(state: State) -> None:
 def _verify_counts(state: State) -> None:
     """No counter is negative, and parts do not exceed the whole."""
     parts, counts = state.parts, state.counts
-    for part, whole in (("seconds", "issued"), ("throttled", "waited"), ("held", "waited"), ("unfetched", "waited")):
+    for part, whole in (("second_issues", "issued"), ("throttled", "waited"), ("held", "waited"), ("unfetched", "waited")):
         _require((parts[part] >= 0).all() and (parts[part] <= counts[whole]).all(), f"{part} exceed {whole}")
 
 

@@ -41,7 +41,7 @@ def run(machine, state, stop, edge, width, totals, thread):
             report(state)
         return rows, _STOPPED
     while True:
-        if clock.requests > 0 or clock.next_arrival < now or clock.next_echo < now:
+        if clock.outgoing > 0 or clock.next_arrival < now or clock.next_echo < now:
             if not exchange(machine, state, now):
                 clock.cycle = now
                 return rows, _FULL
@@ -103,7 +103,7 @@ def cycles_to_limit(machine, state, now):
 def run_window(machine, state):
     """Runs the SMs of a thread for a window. Where there is a deadlock, `clock` says where the earliest one is."""
     clock = state.clock[0]
-    clock.served, clock.requests = clock.begin, clock.first_request
+    clock.served, clock.outgoing = clock.begin, clock.first_outgoing
     stuck, stuck_sm, stuck_seat = np.int64(FOREVER), np.int64(0), np.int64(0)
     for number in range(clock.first_sm, clock.last_sm + 1):
         sm = state.sms[at(number)]
@@ -172,7 +172,7 @@ def begin_counting(machine, state, now):
     for counted in state.counts:
         counted.issued, counted.waited = 0, 0
     for part in state.parts:
-        part.seconds, part.throttled, part.held, part.unfetched = 0, 0, 0, 0
+        part.second_issues, part.throttled, part.held, part.unfetched = 0, 0, 0, 0
     state.stalls[:] = 0
     state.caused[:] = 0
     for sm in state.sms:

@@ -21,7 +21,7 @@ from warpsim.engine.constants import (
 from warpsim.engine.hints import has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.memory import hits_l2
-from warpsim.engine.order import add_request, sort_requests
+from warpsim.engine.order import add_outgoing, sort_outgoing
 from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.rng import advance, mix, skip, uniform
 
@@ -46,7 +46,7 @@ def make_accesses(machine, state, begin, end):
             echo, cycle = state.echoes[at(number)], state.echo_due[at(number)]
             if echo.next_step < 0:
                 state.echo_due[at(number)] = find_transition(machine, state, echo, cycle)
-            elif clock.requests == len(state.requests):
+            elif clock.outgoing == len(state.outgoing):
                 return False
             else:
                 state.echo_due[at(number)] = make_access(machine, state, echo, np.int64(number), cycle)
@@ -58,24 +58,24 @@ def make_accesses(machine, state, begin, end):
 @inline
 def note_accesses(machine, state, begin, end):
     """Notes the accesses of the slice in begin..end-1, in order of issue."""
-    for place in range(sort_requests(state, begin, end)):
-        note_access(machine, state, state.requests[at(state.order[at(place)])])
+    for place in range(sort_outgoing(state, begin, end)):
+        note_access(machine, state, state.outgoing[at(state.order[at(place)])])
 
 
 @inline
-def note_access(machine, state, request):
+def note_access(machine, state, outgoing):
     """Notes an access of the slice: how it follows the one before of its warp slot. Its echoes begin with the first two."""
-    cycle, step = request.cycle, np.int64(request.step)
-    in_l2 = hits_l2(request.stream, machine.details[at(step)])
-    track = state.tracks[at(request.warp)]
-    request.number = track.count
+    cycle, step = outgoing.cycle, np.int64(outgoing.step)
+    in_l2 = hits_l2(outgoing.stream, machine.details[at(step)])
+    track = state.tracks[at(outgoing.warp)]
+    outgoing.number = track.count
     phases = machine.chip[0].iteration > 0
     if track.count == 0 and not phases:
-        begin_echoes(machine, state, request.warp, cycle, step, in_l2)
+        begin_echoes(machine, state, outgoing.warp, cycle, step, in_l2)
     if track.count > 0:
         if track.count == 1 and phases:
-            begin_echoes(machine, state, request.warp, cycle + 2 * EPOCH, np.int64(track.step), track.in_l2 != 0)
-        note_transition(machine, state, track, cycle, step, in_l2, state.warps[at(request.warp)].start > track.issue)
+            begin_echoes(machine, state, outgoing.warp, cycle + 2 * EPOCH, np.int64(track.step), track.in_l2 != 0)
+        note_transition(machine, state, track, cycle, step, in_l2, state.warps[at(outgoing.warp)].start > track.issue)
     track.in_l2 = in_l2
     add(track, cycle, step)
 
@@ -226,9 +226,9 @@ def due_cycle(machine, echo):
 
 @inline
 def make_access(machine, state, echo, number, cycle):
-    """Appends the next access of an echo to the requests of the window; returns in which cycle it makes the one after it."""
-    request = add_request(state, -1 - number, echo.stream, echo.next_step, cycle, np.int64(0))
-    request.number, request.in_l2 = echo.count, echo.in_l2
+    """Appends the next access of an echo to those of the window that go out; returns in which cycle it makes the one after it."""
+    outgoing = add_outgoing(state, -1 - number, echo.stream, echo.next_step, cycle, np.int64(0))
+    outgoing.number, outgoing.in_l2 = echo.count, echo.in_l2
     echo.stream = skip(echo.stream, 1 + machine.details[at(echo.next_step)].requests)
     pass_back(echo, cycle)
     add(echo, cycle, np.int64(echo.next_step))

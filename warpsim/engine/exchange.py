@@ -1,8 +1,8 @@
 """What the SMs exchange between windows: requests to memory, and blocks of the supply. docs/model.md, sections 4 and 5.
 
-A load or a store that issues in a window leaves a request. At the end of the window all requests are looked at, in order of
-cycle, SM and issue. Those that arrive at the last of their servers in the window are served, and the warps that wait for them
-learn until when; the others stay until a later window.
+A load or a store that issues in a window and misses L1 goes out. At the end of the window these accesses are looked at, in
+order of cycle, SM and issue, and send their requests on. Those whose last request arrives at its last server in the window are
+served, and the warps that wait for them learn until when; the others stay until a later window.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints, waits_for_all
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.mbarriers import copy_is_back, has_mbarriers
-from warpsim.engine.order import add_request, forget_requests, sort_requests
+from warpsim.engine.order import add_outgoing, forget_outgoing, sort_outgoing
 from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
@@ -32,7 +32,7 @@ _ECHO_LATE = 0.5  # cycles after its issue at which the requests of an echo arri
 
 @inline
 def access(machine, state, sm, index, warp, step, cycle, queued):
-    """A warp issues a load or a store, which waits in the queue of its unit: it hits L1, or leaves a request.
+    """A warp issues a load or a store, which waits in the queue of its unit: it hits L1, or goes out.
 
     Returns when the data is back, perhaps UNKNOWN.
     """
@@ -45,7 +45,7 @@ def access(machine, state, sm, index, warp, step, cycle, queued):
             note_return(machine, state, index, warp, step, cycle, returns)
         note_flight(machine, state, sm, kind, returns)
         return returns
-    add_request(state, index, stream, step, cycle, queued)
+    add_outgoing(state, index, stream, step, cycle, queued)
     sm.sent[at(kind - _LOAD)] += 1
     if is_awaited(kind, detail):
         warp.requested += 1
@@ -80,10 +80,10 @@ def note_return(machine, state, index, warp, step, cycle, returns):
 def has_room(machine, state):
     """Returns whether there is room for all requests of the window between the stages of memory."""
     clock, asked = state.clock[0], np.int64(0)
-    if machine.chip[0].memory != _QUEUE or takes(state, clock.requests * machine.chip[0].most_requests):
+    if machine.chip[0].memory != _QUEUE or takes(state, clock.outgoing * machine.chip[0].most_requests):
         return True
-    for number in range(clock.requests):
-        asked += machine.details[at(state.requests[at(number)].step)].requests
+    for number in range(clock.outgoing):
+        asked += machine.details[at(state.outgoing[at(number)].step)].requests
     return takes(state, asked)
 
 
@@ -119,12 +119,12 @@ def cycles_to_return(chip, state, now):
 def serve(machine, state, begin, end, now):
     """Serves the requests that arrive in begin..end-1 at the last of their servers, after a window that ends at cycle `now`."""
     clock = state.clock[0]
-    if clock.requests > 0:
-        count = sort_requests(state, begin, end)
+    if clock.outgoing > 0:
+        count = sort_outgoing(state, begin, end)
         draw_latencies(machine, state, count)
         for place in range(count):
-            accept(machine, state, state.requests[at(state.order[at(place)])], end)
-        forget_requests(state, end, count)
+            accept(machine, state, state.outgoing[at(state.order[at(place)])], end)
+        forget_outgoing(state, end, count)
     clock.noted = 0
     for number in range(take_due(state, begin, end)):
         serve_dram(machine, state, state.due[at(number)])
@@ -134,55 +134,55 @@ def serve(machine, state, begin, end, now):
 
 @inline
 def draw_latencies(machine, state, count):
-    """Draws whether each request hits L2, and the unloaded latency of each that does not depend on the present load.
+    """Draws whether each access hits L2, and the unloaded latency of each that does not depend on the present load.
 
-    Nothing here depends on another request, so that the processor looks up several of them in the tables at a time.
+    Nothing here depends on another access, so that the processor looks up several of them in the tables at a time.
     """
     for place in range(count):
-        request = state.requests[at(state.order[at(place)])]
-        detail = machine.details[at(request.step)]
-        if request.warp >= 0:
-            request.in_l2 = memory.hits_l2(request.stream, detail)
+        outgoing = state.outgoing[at(state.order[at(place)])]
+        detail = machine.details[at(outgoing.step)]
+        if outgoing.warp >= 0:
+            outgoing.in_l2 = memory.hits_l2(outgoing.stream, detail)
         if machine.chip[0].memory != _MEASURED:
-            request.unloaded = memory.unloaded(machine, state, request.stream, request.cycle, detail, request.in_l2 != 0)
+            outgoing.unloaded = memory.unloaded(machine, state, outgoing.stream, outgoing.cycle, detail, outgoing.in_l2 != 0)
 
 
 @inline
-def unloaded_latency(machine, state, request, detail):
-    """Returns the unloaded latency of a request, which is drawn by now if it does not depend on the present load."""
+def unloaded_latency(machine, state, outgoing, detail):
+    """Returns the unloaded latency of an access, which is drawn by now if it does not depend on the present load."""
     if machine.chip[0].memory != _MEASURED:
-        return request.unloaded
-    return memory.unloaded(machine, state, request.stream, request.cycle, detail, request.in_l2 != 0)
+        return outgoing.unloaded
+    return memory.unloaded(machine, state, outgoing.stream, outgoing.cycle, detail, outgoing.in_l2 != 0)
 
 
 @inline
-def accept(machine, state, request, end):
+def accept(machine, state, outgoing, end):
     """Serves an access whose return is known at once; of any other, sends the requests on to stage 2.
 
     Those that arrive there before cycle `end` are served next.
     """
-    step, cycle, of_echo, in_l2 = np.int64(request.step), request.cycle, request.warp < 0, request.in_l2 != 0
+    step, cycle, of_echo, in_l2 = np.int64(outgoing.step), outgoing.cycle, outgoing.warp < 0, outgoing.in_l2 != 0
     detail, kind = machine.details[at(step)], np.int64(machine.program[at(step)].kind)
     time = cycle + (_ECHO_LATE if of_echo else 0.0)
-    stream = advance(request.stream) if of_echo else memory.before_requests(request.stream, detail)
-    base = unloaded_latency(machine, state, request, detail)
+    stream = advance(outgoing.stream) if of_echo else memory.before_requests(outgoing.stream, detail)
+    base = unloaded_latency(machine, state, outgoing, detail)
     if not (of_echo or in_l2):
         state.tally[0].moved_bytes += detail.requests * detail.request_bytes
     if in_l2 or machine.chip[0].memory != _QUEUE:
         wait = memory.wait_before_dram(machine, state, stream, time, detail, in_l2, kind == _STORE)
-        returns = cycle + request.queued + memory.whole(base + wait)
-        note_end(machine, state, request.warp, request.number, returns)
+        returns = cycle + outgoing.queued + memory.whole(base + wait)
+        note_end(machine, state, outgoing.warp, outgoing.number, returns)
         if not of_echo:
-            note_served(machine, state, request.warp, step, cycle, cycle, returns)
+            note_served(machine, state, outgoing.warp, step, cycle, cycle, returns)
         return
-    place = open_access(state, request.warp, step, cycle, base, memory.longest_delay(machine.chip[0], detail), detail.requests)
+    place = open_access(state, outgoing.warp, step, cycle, base, memory.longest_delay(machine.chip[0], detail), detail.requests)
     access = state.accesses[at(place)]
-    access.queued, access.number = request.queued, request.number
+    access.queued, access.number = outgoing.queued, outgoing.number
     send_all(machine, state, place, stream, time, detail)
     if of_echo or not is_awaited(kind, detail):
         return
-    if access.served >= end or not is_the_last(machine, state.warps[at(request.warp)]):  # else its return is noted next
-        note_sent(machine, state, request.warp, step, cycle, access.served)
+    if access.served >= end or not is_the_last(machine, state.warps[at(outgoing.warp)]):  # else its return is noted next
+        note_sent(machine, state, outgoing.warp, step, cycle, access.served)
 
 
 @inline

@@ -276,7 +276,7 @@ def line_of(machine, state, sm, s, fetcher, address, now):
 def request_line(machine, fetcher, lines, line, now):
     """Requests a line and those behind it, as far as there is room. Returns the cycle from which the line may be there."""
     chip, since = machine.chip[0], request_lines(machine, fetcher, lines, line, now)
-    if chip.program_lines <= chip.lines:
+    if chip.cache_lines <= chip.lines:
         fetcher.there = all_lines_from(chip, lines)
     return since
 
@@ -285,7 +285,7 @@ def request_line(machine, fetcher, lines, line, now):
 def all_lines_from(chip, lines):
     """Returns the cycle from which all lines of the program are in an L0 that has room for all; FOREVER: it is not known."""
     since = np.int64(0)
-    for line in range(chip.program_lines - chip.prefetch_lines):
+    for line in range(chip.cache_lines - chip.prefetch_lines):
         since = max(since, lines[at(line), at(_SINCE)] if lines[at(line), at(_USE)] > 0 else FOREVER)
     return since
 

@@ -1,6 +1,6 @@
 """Lanes: one number for each warp of a scheduler, all in one vector register.
 
-A lane holds 16 bits. A time is a cycle counted from the begin of the window, 0..1022, shifted left by RANK_BITS; NEVER stands
+A lane holds 16 bits. A time is a cycle counted from the start of the window, 0..1022, shifted left by RANK_BITS; NEVER stands
 for a time that is not known or does not fit. A rank takes the lowest RANK_BITS bits. So the smallest of `either(times, ranks)`
 says at once when the next warp can issue and which one that is.
 

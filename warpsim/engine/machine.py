@@ -1,7 +1,7 @@
 """What is configured: one chip with one program loaded (Machine), as a few arrays of records.
 
-`warpsim.simulation.encode` fills it. A record has one field a line, with its unit and range. An array inside a record has a fixed
-place in it, so that an access is one machine instruction.
+`warpsim.simulation.encode` fills it, with the modules that it names. A record has one field a line, with its unit and range. An
+array inside a record has a fixed place in it, so that an access is one machine instruction.
 """
 
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ CHIP = np.dtype(
         ("line_share", "i8"),  # line of an instruction over its address, in units of 2 ** -LINE_BITS, rounded up
         ("miss", "i8"),  # cycles from the request of a line until it is there
         ("prefetch_lines", "i8"),  # lines requested with it
-        ("program_lines", "i8"),  # lines of the program, and as many behind it as can be requested
+        ("cache_lines", "i8"),  # lines of the instruction cache that the program has, and as many behind it as can be requested
         ("prefetch_cycles", "i8"),  # between two of them
         ("program_end", "i8"),  # the address after the program
         # Blocks
@@ -69,8 +69,8 @@ CHIP = np.dtype(
         ("before_iteration", "i8"),  # cycles that a warp alone takes to its first iteration
         ("by_block", "i8"),  # 1: all warps of a block have the same phase
         ("barriers", "i8"),  # 1: the program has barriers
-        # Lookahead, from `known_waits`
-        ("window", "i8"),  # cycles for which no SM can affect another, 1..LONGEST_WINDOW
+        # Lookahead
+        ("window", "i8"),  # cycles that every SM runs alone, since no other can affect it in them, 1..LONGEST_WINDOW
         ("store_latency", "i8"),  # cycles in which no store that issues in them can return, 1..window
         ("stores_counted", "i8"),  # 1: dependence counters of the program count stores that drain
         ("stores_pass_bus", "i8"),  # 1: all of these pass the data bus, and return so many cycles later, at least
@@ -218,7 +218,7 @@ MBARRIER = np.dtype(  # of a step: the mbarrier that it names
         ("arrives", "i4"),  # its number where the warp arrives; negative: it does not
         ("awaits", "i4"),  # its number where the warp awaits a phase; negative: it does not
         ("arrivals", "i4"),  # that complete a phase of it
-        ("ahead", "i4"),  # phases of it that are complete at the begin
+        ("ahead", "i4"),  # phases of it that are complete at the start
         ("reports", "i4"),  # of an asynchronous copy, that at which arrivals of the warp wait for it; negative: none
     ]
 )

@@ -99,10 +99,10 @@ def pass_dram(chip, state, arrival, server, detail, is_write):
 @inline
 def roll_window(state, now):
     """Empties the buckets of the window that have passed since its last use; the number of the newest stands at its end."""
-    bucket, last = now // BUCKET_CYCLES, np.int64(state.window[WINDOW_BUCKETS])
+    bucket, last = now // BUCKET_CYCLES, np.int64(state.recent_bytes[WINDOW_BUCKETS])
     for passed in range(last + 1, min(bucket, last + WINDOW_BUCKETS) + 1):
-        state.window[passed % WINDOW_BUCKETS] = 0.0
-    state.window[WINDOW_BUCKETS] = np.float64(bucket)
+        state.recent_bytes[passed % WINDOW_BUCKETS] = 0.0
+    state.recent_bytes[WINDOW_BUCKETS] = np.float64(bucket)
 
 
 @inline
@@ -110,7 +110,7 @@ def present_load(state, now):
     """Bytes per cycle requested in the sliding window that ends now."""
     total = 0.0
     for i in range(WINDOW_BUCKETS):
-        total += state.window[i]
+        total += state.recent_bytes[i]
     return total / (min(now, (WINDOW_BUCKETS - 1) * BUCKET_CYCLES + now % BUCKET_CYCLES) + 1)
 
 
@@ -205,7 +205,7 @@ def unloaded_load(machine, state, stream, now, detail, in_l2):
     if model == _MEASURED:
         roll_window(state, now)
         base = measured_latency(machine, present_load(state, now), u)
-        state.window[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
+        state.recent_bytes[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
         return base
     raise ValueError("unknown memory model")
 

@@ -1,4 +1,4 @@
-"""The requests of a window, and their order."""
+"""The accesses that go out to the memory system in a window, and their order."""
 
 import numpy as np
 
@@ -7,23 +7,23 @@ from warpsim.engine.jit import inline
 
 
 @inline
-def add_request(state, warp, stream, step, cycle, queued):
-    """Appends a request to those of the window, and returns it."""
+def add_outgoing(state, warp, stream, step, cycle, queued):
+    """Appends an access to those of the window that go out, and returns it."""
     clock = state.clock[0]
-    request = state.requests[at(clock.requests)]
-    clock.requests += 1
-    request.cycle, request.stream, request.warp, request.step, request.queued = cycle, stream, warp, step, queued
-    return request
+    access = state.outgoing[at(clock.outgoing)]
+    clock.outgoing += 1
+    access.cycle, access.stream, access.warp, access.step, access.queued = cycle, stream, warp, step, queued
+    return access
 
 
 @inline
-def sort_requests(state, begin, end):
-    """Writes the numbers of the requests that issue before cycle `end`, none before `begin`, to `state.order`; returns how many.
+def sort_outgoing(state, begin, end):
+    """Writes the numbers of the accesses that issue before cycle `end`, none before `begin`, to `state.order`; returns how many.
 
     They are sorted by cycle; those of one cycle stay in the order of SM and issue.
     """
-    for number in range(state.clock[0].requests):
-        relative = state.requests[at(number)].cycle - begin
+    for number in range(state.clock[0].outgoing):
+        relative = state.outgoing[at(number)].cycle - begin
         if relative < end - begin:
             state.in_cycle[at(relative)] += 1
     place = np.int64(0)
@@ -31,8 +31,8 @@ def sort_requests(state, begin, end):
         here = state.in_cycle[at(relative)]
         state.in_cycle[at(relative)] = place
         place += here
-    for number in range(state.clock[0].requests):
-        relative = state.requests[at(number)].cycle - begin
+    for number in range(state.clock[0].outgoing):
+        relative = state.outgoing[at(number)].cycle - begin
         if relative < end - begin:
             state.order[at(state.in_cycle[at(relative)])] = number
             state.in_cycle[at(relative)] += 1
@@ -42,13 +42,13 @@ def sort_requests(state, begin, end):
 
 
 @inline
-def forget_requests(state, end, count):
-    """Forgets the requests that issue before cycle `end`, of which the number is given; the others keep their order."""
+def forget_outgoing(state, end, count):
+    """Forgets the accesses that issue before cycle `end`, of which the number is given; the others keep their order."""
     clock = state.clock[0]
     kept = 0
-    if count < clock.requests:
-        for number in range(clock.requests):
-            if state.requests[at(number)].cycle >= end:
-                state.requests[at(kept)] = state.requests[at(number)]
+    if count < clock.outgoing:
+        for number in range(clock.outgoing):
+            if state.outgoing[at(number)].cycle >= end:
+                state.outgoing[at(kept)] = state.outgoing[at(number)]
                 kept += 1
-    clock.requests = kept
+    clock.outgoing = kept

@@ -111,7 +111,7 @@ def busy_with_ports(reads, machine, state, sm, s, scheduler, cycle, busy):
 
 @inline
 def hold_on(reads, machine, state, sm, s, scheduler, begin):
-    """The register ports may hold a scheduler beyond the begin of a window."""
+    """The register ports may hold a scheduler beyond the start of a window."""
     if reads is None:
         return
     held_from = max(scheduler.held_from, begin)

@@ -63,7 +63,7 @@ SM = in_whole_lines(
     [
         ("index", "i8"),
         ("first_index", "i8"),  # place of its slot 0 among the warp slots of the chip (places.py)
-        ("begin", "i8"),  # cycle from which its lanes count: the begin of its window
+        ("begin", "i8"),  # cycle from which its lanes count: the start of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
         ("next_start", "i8"),  # cycle before which no block starts on it; FOREVER: none is to start
         ("constants", "i8"),  # cycle from which its warps have the constants that they read first; FOREVER: no block has started
@@ -105,7 +105,7 @@ SEAT = np.dtype(
     ]
 )
 
-REQUEST = np.dtype(
+OUTGOING = np.dtype(  # an access of a warp, or of an echo, that leaves its SM
     [
         ("cycle", "i8"),  # of its issue
         ("stream", "u8"),  # the warp's stream at that issue, or that of the echo
@@ -113,7 +113,7 @@ REQUEST = np.dtype(
         ("queued", "i8"),  # cycles that it waited in the queue of its unit
         ("number", "i8"),  # among the accesses of its warp slot, or of the echo, of a slice
         ("step", "i4"),
-        ("in_l2", "i4"),  # 1 if it hits L2; of an echo from the begin, of others once it has been drawn
+        ("in_l2", "i4"),  # 1 if it hits L2; of an echo from the start, of others once it has been drawn
         ("unloaded", "f8"),  # cycles: its latency in an idle memory, once it has been drawn
     ]
 )
@@ -186,7 +186,7 @@ CLOCK = in_whole_lines(
         ("stuck_sm", "i8"),  # of a deadlock in the latest window
         ("stuck_seat", "i8"),
         ("stuck_cycle", "i8"),  # FOREVER: there is none
-        ("requests", "i8"),  # place of the next one in `State.requests`: with those of thread 0, accesses not looked at yet
+        ("outgoing", "i8"),  # place of the next one in `State.outgoing`: with those of thread 0, accesses not looked at yet
         ("begin", "i8"),  # cycle: of the latest window
         ("end", "i8"),  # cycle: of that window
         ("served", "i8"),  # cycle before which all requests of that window have been served
@@ -203,7 +203,7 @@ CLOCK = in_whole_lines(
         # the rest belongs to thread 0 alone
         ("first_sm", "i8"),  # the first one of its SMs
         ("last_sm", "i8"),
-        ("first_request", "i8"),  # where its requests of a window begin
+        ("first_outgoing", "i8"),  # where its accesses of a window begin
         ("task", "i8"),  # what it is called for: RUN_WINDOW, or NOTE when accesses are back
     ]
 )
@@ -219,7 +219,7 @@ COUNT = np.dtype(
 
 PART = np.dtype(  # of a COUNT
     [
-        ("seconds", "i8"),  # of the warp instructions, the second ones of pairs
+        ("second_issues", "i8"),  # of the warp instructions, the second ones of pairs
         ("throttled", "i8"),  # of the warp-cycles, those in which the unit refused
         ("held", "i8"),  # of the warp-cycles, those in which the register ports held the scheduler
         ("unfetched", "i8"),  # of the warp-cycles, those in which the instruction had not been fetched, though it could issue
@@ -338,8 +338,8 @@ class State(NamedTuple):
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
     # The memory system
-    requests: Records  # REQUEST[n]: of this window; each thread leaves its own from `clock.first_request` on
-    in_cycle: Array  # int64[LONGEST_WINDOW]: requests by cycle, while they are sorted
+    outgoing: Records  # OUTGOING[n]: accesses that go out in this window; each thread has its own from `clock.first_outgoing` on
+    in_cycle: Array  # int64[LONGEST_WINDOW]: accesses by cycle, while they are sorted
     order: Array  # int64[n]: those of these that are served next, in the order in which they issued
     accesses: Records  # ACCESS[q]: those between the stages
     arrivals: Records  # ARRIVAL[q]: their requests, in the order in which they were sent
@@ -353,7 +353,7 @@ class State(NamedTuple):
     pools: Records  # POOL[S], or none
     transitions: Records  # TRANSITION[loads and stores of the program * a power of 2], or none
     servers: Array  # float64[5, most servers]: when a server of crossbar, DRAM, bus is free; stores collected; latest request
-    window: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
+    recent_bytes: Array  # float64[WINDOW_BUCKETS + 1]: bytes requested; then the number of the newest bucket
     # Counters, for each thread
     tally: Records  # TALLY[T]
     counts: Records  # COUNT[T * K * S]: by scheduler and step

@@ -128,15 +128,15 @@ def report(state):
 
 @inline
 def gather(state):
-    """Thread 0 waits for the others, and takes over their requests, in order of SM, and what else it has to know."""
+    """Thread 0 waits for the others, and takes over the accesses that go out, in order of SM, and what else it has to know."""
     clock, number = state.clock[0], state.calls[_CALLED]
     for thread in range(1, clock.threads):
         _await(state.calls, np.int64(thread * WORDS_OF_THREAD + _DONE), number - 1)
         other = state.clock[at(thread)]
-        for place in range(other.first_request, other.requests):
-            state.requests[at(clock.requests)] = state.requests[at(place)]
-            clock.requests += 1
-        other.requests = other.first_request
+        for place in range(other.first_outgoing, other.outgoing):
+            state.outgoing[at(clock.outgoing)] = state.outgoing[at(place)]
+            clock.outgoing += 1
+        other.outgoing = other.first_outgoing
         clock.last_retire = max(clock.last_retire, other.last_retire)
         if other.stuck_cycle < clock.stuck_cycle:
             clock.stuck_cycle, clock.stuck_sm, clock.stuck_seat = other.stuck_cycle, other.stuck_sm, other.stuck_seat
@@ -158,7 +158,7 @@ def add_up(state):
         counted, part = state.counts[at(place % places)], state.parts[at(place % places)]
         also, of_it = state.counts[at(place)], state.parts[at(place)]
         counted.issued, counted.waited = counted.issued + also.issued, counted.waited + also.waited
-        part.seconds, part.throttled = part.seconds + of_it.seconds, part.throttled + of_it.throttled
+        part.second_issues, part.throttled = part.second_issues + of_it.second_issues, part.throttled + of_it.throttled
         part.held, part.unfetched = part.held + of_it.held, part.unfetched + of_it.unfetched
     add_parts(state.stalls, threads)
     add_parts(state.caused, threads)

@@ -132,7 +132,7 @@ def close_if_full(machine, state, sm, kind, cycle, begin):
 
 @inline
 def carry_over(machine, state, sm, begin):
-    """Notes which units refuse, and which schedulers are busy, at the begin of a window."""
+    """Notes which units refuse, and which schedulers are busy, at the start of a window."""
     chip = machine.chip[0]
     for i in range(len(machine.refusing)):
         facts = machine.classes[at(machine.refusing[at(i)])]
