@@ -27,8 +27,9 @@ from warpsim.frontends.flow import make_flow
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.measured import measurements
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, read_report
+from warpsim.profiles.report import read_report
 
 _SAMPLES = "smsp__pcsamp_warps_issue_stalled_"
 _AFTER = ("BRA", "BSYNC", "BSSY", "BREAK", "CALL", "RET", "BAR")

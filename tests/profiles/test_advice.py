@@ -11,7 +11,7 @@ from warpsim.kernels.traversal import walk
 from warpsim.profiles.advice import _coalesced, _limit, _without_conflicts, advise
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.errors import ProfileError
-from warpsim.profiles.report import Rule
+from warpsim.profiles.launch import Rule
 from warpsim.profiles.roofline import of_l2, roofline
 from warpsim.profiles.whatif import dram_bytes
 

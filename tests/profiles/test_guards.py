@@ -7,7 +7,7 @@ from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop
 from warpsim.profiles.guards import blocks_with_work
-from warpsim.profiles.report import ProfiledInstruction
+from warpsim.profiles.launch import ProfiledInstruction
 
 GRID = Launch(blocks=100, block_warps=8, resident_blocks=2)
 

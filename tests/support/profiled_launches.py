@@ -2,7 +2,7 @@
 
 import struct
 
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
+from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch
 
 NONE = 7
 

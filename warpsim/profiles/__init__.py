@@ -1,6 +1,7 @@
 """Launches that Nsight Compute profiled: read, replayed, and compared with what was measured.
 
-report       reads a report: metrics, counters of each instruction, the machine code inside
+report       reads a report with the vendor's reader, and the machine code inside
+launch       one of its launches: metrics, counters of each instruction
 report_file  the blocks of its file
 sections     which functions a launch executed, and where their code stands
 versions     which of several functions of one name it executed

@@ -22,8 +22,8 @@ from warpsim.units import LINE_BYTES
 
 if TYPE_CHECKING:
     from warpsim.profiles.api import Profile
+    from warpsim.profiles.launch import ProfiledInstruction, Rule
     from warpsim.profiles.replay import Replay
-    from warpsim.profiles.report import ProfiledInstruction, Rule
     from warpsim.simulation.sampled_run import Estimate
 
 _MATRICES = re.compile(r"\.M88\.(\d)")

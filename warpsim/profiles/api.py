@@ -16,9 +16,10 @@ from warpsim.profiles.chip import chip_of
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.inputs import inputs_of
 from warpsim.profiles.kernel import to_kernel
+from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch, Rule
 from warpsim.profiles.measured import Measurements, measurements, warps_of_block
 from warpsim.profiles.replay import BUDGET, Replay, replay
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, Rule, read_launch
+from warpsim.profiles.report import read_launch
 from warpsim.profiles.whatif import changed
 from warpsim.simulation.point import Point
 from warpsim.simulation.policies import REPLAYED

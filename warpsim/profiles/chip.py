@@ -16,7 +16,7 @@ from warpsim.frontends.sass import VOLTA
 from warpsim.hardware.architectures import contention
 from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
 from warpsim.profiles.errors import ProfileError
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
+from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.traffic import l2_clock, l2_store_gbs
 from warpsim.profiles.updates import cycles_of_update
 

@@ -13,7 +13,7 @@ from warpsim.frontends.operands import conditions
 from warpsim.frontends.sass import VOLTA, Control, MachineFunction, MachineInstruction, decode_control
 from warpsim.profiles.encodings import WORD_BYTES, decoded
 from warpsim.profiles.errors import ProfileError
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, how_to_collect
+from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch, how_to_collect
 from warpsim.profiles.sections import address_of, calls_of
 
 _TEXT = re.compile(r"(?:(@!?U?P(?:\d|T))\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*)")

@@ -15,7 +15,7 @@ from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.traversal import expected_instructions, walk
-from warpsim.profiles.report import ProfiledInstruction
+from warpsim.profiles.launch import ProfiledInstruction
 from warpsim.simulation.endless import without_exits
 from warpsim.units import WARP_LANES
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsim.profiles.report import ProfiledLaunch
+from warpsim.profiles.launch import ProfiledLaunch
 from warpsim.profiles.traffic import counts_of_sectors, hit_rate_of_l1, known_between_caches, l2_clock, passes_of_l1
 from warpsim.profiles.updates import updates
 

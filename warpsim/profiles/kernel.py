@@ -26,8 +26,8 @@ from warpsim.kernels.statements import Loop, Statement
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import MEETS, Flows
+from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.measured import warps_of_block
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.traffic import SECTORS_BY_INSTRUCTION, asked_bytes, missing_accesses, passes_of_l1, traffic
 from warpsim.profiles.updates import updates
 from warpsim.units import ACCESS_KINDS, ACCESSING_OPS, ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES

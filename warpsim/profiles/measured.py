@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from warpsim.profiles.report import REASONS, ProfiledInstruction, ProfiledLaunch, how_to_collect
+from warpsim.profiles.launch import REASONS, ProfiledInstruction, ProfiledLaunch, how_to_collect
 from warpsim.results.schema import STATES
 from warpsim.units import WARP_LANES
 

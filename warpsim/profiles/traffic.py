@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsim.kernels.access import port_sectors
+from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch, how_to_collect
 from warpsim.profiles.measured import ELAPSED
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch, how_to_collect
 from warpsim.units import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
 SECTORS = LINE_BYTES // SECTOR_BYTES

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from warpsim.kernels.instruction import Access
-from warpsim.profiles.report import ProfiledInstruction, ProfiledLaunch
+from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch
 from warpsim.units import LINE_BYTES, WARP_LANES
 
 _KINDS = ("red", "atom_dot_alu", "atom_dot_cas")
