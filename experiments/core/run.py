@@ -9,8 +9,8 @@ import timing
 from _tables import markdown_table, replace_tables
 
 
-def main(out: Path, *, full: bool, workers: int) -> int:
-    """Compares all numbers; `full` and `workers` change nothing."""
+def main(out: Path) -> int:
+    """Compares all numbers."""
     out.mkdir(parents=True, exist_ok=True)
     tables = [memory_issue(), listing_1(), figure_4(), greed.of_the_sm(), greed.of_a_scheduler()]
     text = "\n".join(map(markdown_table, tables))

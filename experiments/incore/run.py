@@ -10,8 +10,8 @@ from _tables import comparison, markdown_table, replace_tables
 from chains import HERE, measured, simulated
 
 
-def main(out: Path, *, full: bool, workers: int) -> int:
-    """Compares all 30 points; `full` and `workers` change nothing."""
+def main(out: Path) -> int:
+    """Compares all 30 points."""
     out.mkdir(parents=True, exist_ok=True)
     points = {place: (published, *simulated(*place)) for place, published in measured().items()}
     with (out / "incore.csv").open("w", newline="") as target:

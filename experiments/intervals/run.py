@@ -18,7 +18,7 @@ from warpsim.simulation.predictions import LEVEL, middle
 HERE = Path(__file__).parent
 
 
-def main(out: Path, *, full: bool = False, workers: int = 1) -> int:
+def main(out: Path) -> int:
     """Writes predictions.csv, and the table of the page."""
     out.mkdir(parents=True, exist_ok=True)
     compared = compared_in(Path(os.environ.get("WARPSIM_RESULTS", "results")))

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from _tables import comparison
+from curves import Curve, largest, needed
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 import warpsim as ws
 from warpsim.analysis.calibration import whole_warps
@@ -36,8 +35,6 @@ CYCLES = 40_000
 LONGER = 8  # windows of the random permutation, whose accesses are few
 
 CLOSE_GBS = 190.0  # V 3.10: "close to the maximum", on Maxwell
-
-Curve = dict[int, NDArray[np.float64]]
 
 
 @dataclass
@@ -78,16 +75,6 @@ def black_scholes(name: str) -> Kernel:
         HERE / "black_scholes.sm_52.sass", function, (16384, 64), probabilities={"36": 1.0, **never},
         patterns=dict.fromkeys(("38", "41", "42"), "coalesced"),
     )  # fmt: skip
-
-
-def largest(of: Curve) -> float:
-    """Returns the largest mean of a curve."""
-    return max(float(values.mean()) for values in of.values())
-
-
-def needed(of: Curve, gbs: float) -> float:
-    """Returns the least occupancy in warps per SM at which a curve attains a bandwidth; NaN: none."""
-    return next((float(warps) for warps, values in of.items() if values.mean() >= gbs), np.nan)
 
 
 def occupancy(gpu: ws.Gpu, of: Curve, gbs: float) -> float:

@@ -15,7 +15,7 @@ from warpsim.views.plots import paper
 HERE = Path(__file__).parent
 
 
-def main(out: Path, *, full: bool, workers: int) -> int:
+def main(out: Path, *, full: bool) -> int:
     """Runs the three parts. Writes kernels.csv, three figures, and the tables of the page."""
     out.mkdir(parents=True, exist_ok=True)
     replicates = 8 if full else 2

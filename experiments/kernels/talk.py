@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from _tables import comparison
+from curves import Curve, needed
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -39,8 +40,6 @@ TODAY = {"v100": "sm_75", "a100": "sm_80", "rtx4090": "sm_89", "h100": "sm_90"}
 
 SUSTAINED = 0.8
 SEAT_STEPS = 12  # occupancies of a copy on them, denser where they are small
-
-Curve = dict[int, NDArray[np.float64]]
 
 
 @dataclass
@@ -110,16 +109,11 @@ def product(gpu: ws.Gpu, outputs: int, replicates: int) -> tuple[float, NDArray[
     return ws.occupancy(gpu, of, block_warps=size).warps, 2 * WIDTH**3 / (grid.cycles.values / gpu.clock_ghz)
 
 
-def first(curve: Curve, level: float) -> float:
-    """Returns the least occupancy at which a curve attains a level; NaN: none."""
-    return next((float(warps) for warps, values in curve.items() if values.mean() >= level), np.nan)
-
-
 def rows(found: Talk) -> Iterator[dict[str, str]]:
     """Yields the numbers of the talk beside the simulated ones."""
     for (chip, ilp), threads in NEEDED.items():
         what = f"adds, {ilp} independent per thread: threads for {FULL_SPEED:.0%} of the peak"
-        yield comparison("VT part I", chip, what, threads, WARP * first(found.chains[chip, ilp], FULL_SPEED), "prediction")
+        yield comparison("VT part I", chip, what, threads, WARP * needed(found.chains[chip, ilp], FULL_SPEED), "prediction")
     for (elements, words), stated in COPIES.items():
         curve = found.copies[elements, words]
         for warps, share in stated.items():

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from _tables import comparison
+from curves import largest
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -89,7 +90,7 @@ def statements(found: Tiles) -> Iterator[dict[str, str]]:
     """Yields what the text of L says about Figure 3, and what the simulated chips give."""
     for name in CHIPS:
         gpu, row = ws.load_gpu(name), {"chip": name}
-        best = {(tile, ways): _best(found.simulated[name, tile, ways]) for tile in TILES for ways in (1, WAYS)}
+        best = {(tile, ways): largest(found.simulated[name, tile, ways]) for tile in TILES for ways in (1, WAYS)}
         for tile in TILES:
             row[f"mmul{tile:02}: slower with conflicts, times"] = f"{best[tile, 1] / best[tile, WAYS]:.1f}"
         bound = 2 * WARP * _reads_bound(gpu)
@@ -103,10 +104,6 @@ def statements(found: Tiles) -> Iterator[dict[str, str]]:
                 what = f"mmul{tile:02}, {label} conflicts: model of L against simulation, %"
                 row[what] = f"{np.mean(error):+.0f} ± {np.std(error):.0f}"
         yield row
-
-
-def _best(of: dict[int, NDArray[np.float64]]) -> float:
-    return max(float(values.mean()) for values in of.values())
 
 
 def _reads_bound(gpu: ws.Gpu) -> float:

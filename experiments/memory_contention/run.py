@@ -29,7 +29,7 @@ TABLE_6_4 = {  # warps per scheduler at 90 % and 95 %, linear estimate, % of pea
 HERE = Path(__file__).parent
 
 
-def main(out: Path, *, full: bool, workers: int) -> int:
+def main(out: Path, *, full: bool) -> int:
     """Compares predictions with published numbers. With `full`, first fits the parameters and writes them to the chip files."""
     out.mkdir(parents=True, exist_ok=True)
     if full:

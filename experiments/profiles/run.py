@@ -72,7 +72,7 @@ LISTS = {
 """List of reports -> the files of its launches, tables and figure."""
 
 
-def main(out: Path, *, full: bool = False, workers: int = 1) -> int:
+def main(out: Path, *, full: bool = False) -> int:
     """Replays all launches, and writes the tables and the figures. `full`: five replicates and twice the work of each."""
     out.mkdir(parents=True, exist_ok=True)
     folder = Path(os.environ.get("WARPSIM_PROFILES", "reports"))

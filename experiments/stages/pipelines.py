@@ -13,7 +13,7 @@ from warpsim.kernels import producer_consumer
 
 TILE_BYTES = 8192
 SHORT, LONG = 16, 64
-"""Tiles of a block: the difference of two runs is without the begin and the end."""
+"""Tiles of a block: the difference of two runs is without the start and the end."""
 
 
 @dataclass(frozen=True, eq=False)

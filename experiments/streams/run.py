@@ -32,7 +32,7 @@ Curves = dict[tuple[str, str], dict[int, float]]
 GOAL_PERCENT = 12.0
 
 
-def main(out: Path, *, full: bool, workers: int) -> int:
+def main(out: Path, *, full: bool) -> int:
     """Compares the curves. With `full`, all block sizes, three seeds, and the fits anew, which are printed and not written."""
     out.mkdir(parents=True, exist_ok=True)
     if full:

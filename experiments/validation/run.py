@@ -53,7 +53,7 @@ CLASS_OF_LATENCY = {"stream": "fit", "random": "prediction"}
 HERE = Path(__file__).parent
 
 
-def main(out: Path, *, full: bool, workers: int) -> int:
+def main(out: Path, *, full: bool) -> int:
     """Measures all chips. Writes validation.csv, validation.png, and the table of the page."""
     out.mkdir(parents=True, exist_ok=True)
     replicates = 8 if full else 4

@@ -39,6 +39,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 _SHARED = ("scheduler", "block_warps")
 """Arguments of the simulation that are passed to the models that take them."""
 
+REPLICATES = 4
+"""Replicates of each simulation, where the caller does not say."""
+
 _PREFERRED = ("load", "async_copy", "alu")
 """Operation classes whose throughput is compared first, where the caller does not say which."""
 
@@ -93,7 +96,8 @@ def compare(
             and "alu", else in the order of the results.
         block_warps: warps of a block, for simulation and models; left out, as for `simulate`.
         simulated: further arguments of `simulate`, such as `replicates` and `scheduler`, and of the builder of a named kernel.
-            Where `sms` is left out, a chip of more than 31 SMs is simulated by a slice of 8 of them; None is the whole chip.
+            Where `replicates` is left out, there are 4. Where `sms` is left out, a chip of more than 31 SMs is simulated by a
+            slice of 8 of them; None is the whole chip.
 
     Raises:
         TypeError: an argument is of the wrong type.
@@ -102,7 +106,7 @@ def compare(
     """
     builder = builder_arguments(simulated)
     gpu, kernel = as_gpu(gpu), as_kernel(kernel, **builder)
-    simulated = {name: value for name, value in simulated.items() if name not in builder}
+    simulated = {"replicates": REPLICATES, **{name: value for name, value in simulated.items() if name not in builder}}
     if (sms := default_sms(gpu, kernel)) < gpu.sms:
         simulated = {"sms": sms, **simulated}
     ops = schema.result_ops([gpu])

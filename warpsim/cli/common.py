@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 DONE, FAILED, WRONG = 0, 1, 2
 """Exit codes: success; the work failed; the request was wrong."""
 
+TRACE_BINS = 200
+"""Time bins of a trace, where the user does not say how many."""
+
 FIGURES = ("pdf", "png", "svg")
 """File name extensions of figures."""
 

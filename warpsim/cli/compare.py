@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _INTEGERS = tuple(name for name in INTEGER_OPTIONS if name != "warps")  # here `warps` is a list
-_REPLICATES = 4
 _SIZE = (7.0, 4.4)
 """Width and height of the figure in inches, with its legend at the side."""
 _LINE_WIDTH = 100
@@ -42,15 +41,19 @@ def add(commands: Commands) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
+    from warpsim.analysis.comparison import REPLICATES
     from warpsim.hardware.sections import MOST_SMS, SLICE_SMS
 
     add_kernel_options(parser)
     parser.add_argument(
         "--warps", metavar="N,N", help="occupancies in warps per SM (default: every multiple of the schedulers that fits)"
     )
-    parser.add_argument("--op", help="operation class whose throughput is compared (default: load, if the kernel has loads)")
+    parser.add_argument(
+        "--op",
+        help="operation class whose throughput is compared (default: the first of load, async_copy and alu that the kernel has)",
+    )
     texts = {
-        "replicates": f"number of replicates (default: {_REPLICATES})",
+        "replicates": f"number of replicates (default: {REPLICATES})",
         "sms": f"simulate only N SMs, with echoes for the others (default: {SLICE_SMS} of a chip of more than {MOST_SMS}, else "
         "the whole chip)",
     }
@@ -70,7 +73,7 @@ def _run(options: argparse.Namespace) -> int:
         gpu, kernel = requested_kernel(options)
         if options.output is not None:
             check_output(options.output, FIGURES)
-        given = {"replicates": _REPLICATES, **given_options(options, _INTEGERS), "threads": options.workers}
+        given = {**given_options(options, _INTEGERS), "threads": options.workers}
         comparison = compare(gpu, kernel, warps=_occupancies(options.warps), op=options.op, **given)
     results = comparison.results
     warn_of_short_windows(short_windows(results))

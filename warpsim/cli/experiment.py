@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
     parser = new_command(commands, "experiment", _run, "run an experiment and write its figures and tables")
     parser.set_defaults(interrupted="interrupted; the same command continues sweeps, and begins all else anew")
     parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(experiment_names())}")
-    parser.add_argument("--full", action="store_true", help="run the full parameter grid instead of the quick one")
+    parser.add_argument("--full", action="store_true", help="run the full parameter grid, where there is a quick one")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: results/NAME)")
     add_workers(parser)
     add_json(parser, "the files that it wrote; the experiment's own text goes to standard error")
@@ -39,10 +39,12 @@ def _run(options: argparse.Namespace) -> int:
         from warpsim.sweeps.local import SweepError
 
         try:
-            quiet = {"progress": False} if options.quiet and "progress" in inspect.signature(module.main).parameters else {}
+            how = _taken(module, {"full": options.full, "workers": options.workers, "progress": not options.quiet})
+            if options.full and "full" not in how:
+                raise RequestError(f"--full: must be left out, since the experiment {options.name} has one size")
             before = _changes(out)
             with redirect_stdout(sys.stderr) if options.json else nullcontext():
-                code = int(module.main(out, full=options.full, workers=options.workers, **quiet))
+                code = int(module.main(out, **how))
         except SweepError as error:
             raise WorkError(str(error)) from None
         except StoreError as error:
@@ -51,6 +53,12 @@ def _run(options: argparse.Namespace) -> int:
         written = sorted(name for name, change in _changes(out).items() if before.get(name) != change)
         print_json({"experiment": options.name, "full": options.full, "folder": out, "files": written, "complete": code == DONE})
     return code
+
+
+def _taken(module: ModuleType, given: dict[str, bool | int]) -> dict[str, bool | int]:
+    """Returns those of the arguments that the `main` of an experiment takes."""
+    taken = inspect.signature(module.main).parameters
+    return {name: value for name, value in given.items() if name in taken}
 
 
 def _changes(folder: Path) -> dict[str, int]:

@@ -1,17 +1,27 @@
-"""warpsim import: a kernel from CUDA source, a cubin, disassembly or a trace, as a kernel file."""
+"""warpsim import: a kernel from CUDA source, a cubin, disassembly, a trace, a report or a Triton function, as a kernel file."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import re
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsim.cli.common import DONE, Commands, RequestError, WorkError, check_output, counted, key_values, new_command
+from warpsim.cli.common import (
+    DONE,
+    Commands,
+    RequestError,
+    WorkError,
+    at_least_1,
+    check_output,
+    counted,
+    key_values,
+    new_command,
+)
 from warpsim.cli.output import add_json, print_json
 from warpsim.hardware.files import SOURCES
 from warpsim.units import WARP_LANES
@@ -19,6 +29,8 @@ from warpsim.units import WARP_LANES
 if TYPE_CHECKING:
     from warpsim.frontends.sass import MachineFunction
     from warpsim.kernels.program import Kernel
+
+_logger = logging.getLogger("warpsim")
 
 _MAPPINGS = {
     "args": "an argument of the kernel, by name or number (repeatable)",
@@ -37,7 +49,7 @@ _ARCH, _LAUNCH = "sm_80", "1024,256"
 
 def add(commands: Commands) -> None:
     """Adds the command."""
-    new_command(commands, "import", _run, "import a kernel from CUDA source, a cubin, disassembly or a trace", _add_options)
+    new_command(commands, "import", _run, "import a kernel from source, a cubin, disassembly, a trace or a report", _add_options)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -67,8 +79,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--binary", type=Path, metavar="FILE", help="of a trace: the cubin, source or disassembly of its code")
     for name, text in _OF_TRITON.items():
         parser.add_argument(f"--{name}", action="append", default=[], metavar="KEY=VALUE", help=text)
-    parser.add_argument("--num-warps", type=int, metavar="N", help="of a Triton function: warps of a block (default: 4)")
-    parser.add_argument("--num-stages", type=int, metavar="N", help="of a Triton function: stages of pipelines (default: 3)")
+    for name, text in {"num-warps": "warps of a block (default: 4)", "num-stages": "stages of pipelines (default: 3)"}.items():
+        parser.add_argument(f"--{name}", type=at_least_1, metavar="N", help=f"of a Triton function: {text}")
     for name, text in _MAPPINGS.items():
         parser.add_argument(f"--{name}", action="append", default=[], metavar="KEY=VALUE", help=text)
     parser.add_argument(
@@ -98,7 +110,7 @@ def _run(options: argparse.Namespace) -> int:
     except (FrontEndError, MissingToolError, ValueError) as error:
         raise RequestError(_with_options(str(error))) from None
     for note in notes:
-        print(f"warpsim: {_with_options(str(note.message))}", file=sys.stderr)
+        _logger.warning(_with_options(str(note.message)))
     kernel = imported.kernel
     write_text(options.output, write_kernel(kernel))
     if options.json:
@@ -157,18 +169,18 @@ def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[s
     }
     for kind, (is_it, names) in kinds.items():
         for name in () if is_it else names:
-            if getattr(options, name):
+            if getattr(options, name) not in (None, []):
                 raise RequestError(f"--{name.replace('_', '-')}: must be left out, since {options.file} is no {kind}")
     return _from_trace if is_trace else _from_triton if is_triton else _from_report if is_report else _from_code
 
 
 def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     from warpsim.frontends import api
-    from warpsim.frontends.triton_functions import load_triton_function, triton_function
+    from warpsim.frontends.triton_functions import NUM_STAGES, NUM_WARPS, load_triton_function, triton_function
 
     path, _, name = str(options.file).rpartition(":")
     signature, constants = (key_values(f"--{key}", getattr(options, key)) for key in _OF_TRITON)
-    warps, stages = options.num_warps or 4, options.num_stages or 3
+    warps, stages = options.num_warps or NUM_WARPS, options.num_stages or NUM_STAGES
     fn = load_triton_function(Path(path), name)
     types = {key: str(kind) for key, kind in signature.items()}
     found = triton_function(

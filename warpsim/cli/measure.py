@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import logging
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,8 @@ from warpsim.cli.output import add_json, print_json
 
 if TYPE_CHECKING:
     from warpsim.measure.values import Value
+
+_logger = logging.getLogger("warpsim")
 
 
 def add(commands: Commands) -> None:
@@ -52,8 +54,8 @@ def _run(options: argparse.Namespace) -> int:
         else:
             effort = QUICK if options.quick else FULL
             device = CudaDevice(options.device)
-            _say(f"{device.properties.name}; raw numbers go to {folder}")
-            record = run_benchmarks(device, effort, say=_say, keep=partial(Record.write, folder=folder))
+            _logger.info("%s; raw numbers go to %s", device.properties.name, folder)
+            record = run_benchmarks(device, effort, say=_logger.info, keep=partial(Record.write, folder=folder))
             record.write(folder)
     except (MissingToolError, RecordError) as error:
         raise RequestError(str(error)) from error
@@ -66,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         raise RequestError(f"{folder}: {error}") from error
     doubtful = list(doubts(record, values))
     for doubt in doubtful:
-        _say(f"doubtful: {doubt}")
+        _logger.warning("doubtful: %s", doubt)
     if options.json:
         found = {name: {"value": value.value, "unit": value.unit, "how": value.how} for name, value in values.items()}
         print_json({"values": found, "doubts": doubtful, "files": written})
@@ -86,15 +88,11 @@ def _fit_queue(chip: Path, values: Mapping[str, Value]) -> None:
     from warpsim.hardware.gpu import load_gpu
 
     _, gbs, cycles = np.array(values["memory.contention_curve"].value).T
-    _say("fitting the queue of the memory to the measured curve")
+    _logger.info("fitting the queue of the memory to the measured curve")
     try:
         found = fit_measured(load_gpu(chip), MeasuredCurve(gbs, cycles))
     except CurveError as error:
-        _say(f"the queue of the memory is not fitted, but follows the rules: {error}")
+        _logger.warning("the queue of the memory is not fitted, but follows the rules: %s", error)
         return
     write_fitted(chip, chip, found, "latency against throughput (V 6.4)")
-    _say(f"the queue of the memory: rms error {found.rms_percent:g} % at the points of the curve")
-
-
-def _say(line: str) -> None:
-    print(f"warpsim: {line}", file=sys.stderr, flush=True)
+    _logger.info("the queue of the memory: rms error %g %% at the points of the curve", found.rms_percent)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from warpsim.cli.common import (
     DONE,
     INTEGER_OPTIONS,
+    TRACE_BINS,
     Commands,
     RequestError,
     add_point_options,
@@ -25,9 +26,6 @@ from warpsim.cli.opening import opened
 
 if TYPE_CHECKING:
     import xarray as xr
-
-_BINS = 200
-"""Time bins of the trace of a point."""
 
 
 def add(commands: Commands) -> None:
@@ -80,7 +78,7 @@ def _simulated(options: argparse.Namespace) -> tuple[xr.Dataset, str, list[str]]
 
     point = requested_point(options)
     title = f"{point.gpu.title}: {point.kernel.title or point.kernel.name}"
-    return simulate(**vars(point), trace=Trace(occupancy=_BINS, states=_BINS)), title, []
+    return simulate(**vars(point), trace=Trace(occupancy=TRACE_BINS, states=TRACE_BINS)), title, []
 
 
 def _opened(path: str) -> tuple[xr.Dataset, str, list[str]]:

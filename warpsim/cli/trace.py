@@ -7,6 +7,7 @@ from pathlib import Path
 
 from warpsim.cli.common import (
     DONE,
+    TRACE_BINS,
     Commands,
     RequestError,
     add_point_options,
@@ -18,7 +19,6 @@ from warpsim.cli.common import (
 )
 from warpsim.cli.output import add_json, print_json
 
-_BINS = 200
 _MIB = 2**20
 
 
@@ -33,7 +33,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_point_options(parser, texts={"replicates": "must be 1: a timeline shows one run"})
     parser.add_argument("--issues", metavar="A:B", help="also record each instruction issued from cycle A until before cycle B")
     bins = "number of time bins for bandwidth and warp states (default: %(default)s)"
-    parser.add_argument("--bins", type=int, default=_BINS, metavar="N", help=bins)
+    parser.add_argument("--bins", type=int, default=TRACE_BINS, metavar="N", help=bins)
     limit = f"upper limit on the memory of the trace, in bytes (default: {Trace().max_bytes // _MIB} MiB)"
     parser.add_argument("--max-bytes", type=int, metavar="N", help=limit)
     parser.add_argument(

@@ -23,7 +23,7 @@ from warpsim.frontends.symbols import plain_name
 from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
 from warpsim.frontends.traced_kernel import traced_kernel
 from warpsim.frontends.traces import CompiledTrace, compiled_trace
-from warpsim.frontends.triton_functions import triton_function
+from warpsim.frontends.triton_functions import NUM_STAGES, NUM_WARPS, triton_function
 from warpsim.hardware.files import SOURCES
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
@@ -162,8 +162,8 @@ def from_triton(
     launch: Any = 1024,
     *,
     arch: str = "sm_80",
-    num_warps: int = 4,
-    num_stages: int = 3,
+    num_warps: int = NUM_WARPS,
+    num_stages: int = NUM_STAGES,
     args: Arguments = (),
     trips: Mapping[Key, int] | None = None,
     probabilities: Mapping[Key, float] | None = None,

@@ -17,6 +17,9 @@ from warpsim.frontends.parameters import place_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.symbols import pick_function
 
+NUM_WARPS, NUM_STAGES = 4, 3
+"""Warps of a block, and stages of software pipelines, where the caller does not say."""
+
 _INTEGER = re.compile(r"[iu](8|16|32|64)$")
 """The type of an argument that is an integer."""
 
