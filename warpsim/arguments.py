@@ -10,7 +10,7 @@ from typing import SupportsFloat, SupportsIndex
 
 
 class InvalidPoint(ValueError):  # noqa: N818, a state of a point rather than an error of the program
-    """The chip cannot hold what is asked for: too many warps, registers, or bytes of shared memory."""
+    """The chip cannot hold the launch, such as its warps or registers, or lacks what the kernel or an option needs."""
 
 
 class NoWholeBlocks(InvalidPoint):

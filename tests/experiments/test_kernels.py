@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
 import warpsim as ws
-from tests.support.executions import expected_ops
+from tests.support.executions import counts
 from tests.support.experiment_modules import modules_of
 
 
@@ -18,18 +16,11 @@ def modules():
     return dict(zip(names, modules_of("kernels", *names), strict=True))
 
 
-def counts(kernel):
-    total = Counter()
-    for op, times in expected_ops(kernel.body):
-        total[op] += times
-    return total
-
-
 @pytest.mark.parametrize(("ilp", "threads"), [(1, 576), (2, 320), (4, 192)])
 def test_parallelism_within_threads_replaces_threads(modules, ilp, threads):
     talk = modules["talk"]
     curve = talk.chain(ws.load_gpu("fermi"), ilp)
-    assert 32 * talk.first(curve, talk.FULL_SPEED) == threads == talk.NEEDED["fermi", ilp]
+    assert 32 * talk.needed(curve, talk.FULL_SPEED) == threads == talk.NEEDED["fermi", ilp]
 
 
 def test_products_with_several_outputs_have_the_occupancy_of_the_talk(modules):

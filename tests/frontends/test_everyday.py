@@ -1,25 +1,17 @@
 """The everyday kernels: their listings are those of their sources, and their counts are what the sources say."""
 
 import warnings
-from collections import Counter
 
 import pytest
 
 import warpsim as ws
-from tests.support.executions import expected_ops
+from tests.support.executions import counts
 from warpsim.frontends import listings
 from warpsim.frontends.sass import parse_listing
 from warpsim.kernels.traversal import walk
 
 NAMES = [name for name in ws.list_kernels() if name.startswith("cuda/")]
 SOURCES = sorted(listings.folder().glob("*.cu"))
-
-
-def counts(kernel):
-    total = Counter()
-    for op, times in expected_ops(kernel.body):
-        total[op] += times
-    return total
 
 
 def load(name, **arguments):

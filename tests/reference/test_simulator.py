@@ -285,7 +285,8 @@ class TestBlocks:
 
     def test_barriers_of_different_blocks_are_apart(self) -> None:
         body = Conditional(then=[BARRIER, ALU], orelse=[BARRIER], warps=[1])
-        run(small_gpu(), program(body), size=1, blocks=2, seats=2)
+        result = run(small_gpu(), program(body), size=1, blocks=2, seats=2)
+        assert [len(trace(result, slot)) for slot in (0, 1)] == [2, 2], "a branch and a barrier of each"
 
 
 class TestMemory:

@@ -1,4 +1,4 @@
-"""Kernels from machine code: cubins, disassembly, CUDA sources, Triton functions.
+"""Kernels from machine code: cubins, disassembly, CUDA sources, Triton functions, traces.
 
     api              what users call
     cuda_source      a CUDA source to machine code

@@ -137,7 +137,7 @@ class PhaseLog:
             yield places, barriers
 
     def ahead(self, barriers: set[int]) -> int | None:
-        """Returns how many phases of some barriers together are complete at the begin; None if warps do not agree on it.
+        """Returns how many phases of some barriers together are complete at the start; None if warps do not agree on it.
 
         A warp that first asks for phase 1 of a barrier finds it complete; one that asks after its own arrival does not.
         """

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from warpsim.frontends.flow import Flow, place
 from warpsim.kernels.instruction import Cost, Instruction
+from warpsim.kernels.program import ends_with_exit
 from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.traversal import has_op, mapped
 
@@ -89,7 +90,7 @@ class Structure:
         loop = self.flow.loop_at().get(0)
         here = self.counts.get(0, self.none) if loop is None else self.entries.get(loop, self.none)
         statements = self._sequence(self._items(None), here, top=True, members=tuple(range(self.specialised)))
-        while _exits(statements):
+        while ends_with_exit(statements):
             statements.pop()
         return statements
 
@@ -120,7 +121,7 @@ class Structure:
         at = 0
         while at < len(items):
             if top:
-                here, members = self._exits(out, items[at:], here, members)
+                here, members = self.ends_with_exit(out, items[at:], here, members)
             if self._covers(items[at].counts, here):
                 out += self._inline(items[at])
                 at += 1
@@ -155,7 +156,7 @@ class Structure:
         first = round(count)
         return (members[:first], members[first:]) if abs(count - first) <= self.tolerance * len(members) else ((), ())
 
-    def _exits(
+    def ends_with_exit(
         self, out: list[Statement], rest: list[_Item], here: Counts, members: tuple[int, ...]
     ) -> tuple[Counts, tuple[int, ...]]:
         """Lets those warps exit that come to nothing that is left; returns how many come on, and which."""
@@ -238,7 +239,7 @@ class Structure:
             out += _around_barriers(rule, *sides, own)
             return
         most, rest = (then, orelse) if share >= 0.5 else (orelse, then)
-        if has_op(most, "barrier") and not _exits(most):
+        if has_op(most, "barrier") and not ends_with_exit(most):
             holds = f"a barrier stands under a condition, which holds in {max(share, 1 - share):.0%} of its executions"
             self.notes.append(f"{holds}: all warps of a block are taken to come to it each time")
             if has_op(rest, "barrier") or len(max(sides, key=len)) == 1:
@@ -331,11 +332,6 @@ def _executing_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.in
     """Returns the numbers of the warps that execute a side at times; none if these are all that come to it."""
     come, execute = (set(warp_in_block[each > 0].tolist()) for each in (here, taken))
     return tuple(sorted(execute)) if execute < come else ()
-
-
-def _exits(statements: list[Statement]) -> bool:
-    """Returns whether statements end with the exit of the warp."""
-    return bool(statements) and isinstance(statements[-1], Instruction) and statements[-1].op == "exit"
 
 
 _Parts = list[tuple[list[Statement], list[Statement]]]

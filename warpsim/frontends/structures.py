@@ -143,7 +143,7 @@ def _numbers_of_member(member: Entry, offset: int, name: str) -> Iterator[Parame
 
 
 def _bytes_of_bits(member: Entry) -> tuple[int, int]:
-    """Returns how many bytes behind the begin of its storage a bit field begins, and to how many bytes it belongs."""
+    """Returns how many bytes behind the start of its storage a bit field begins, and to how many bytes it belongs."""
     storage, above, bits = (_value(member, f"DW_AT_{name}") for name in ("byte_size", "bit_offset", "bit_size"))
     if not isinstance(storage, int) or not isinstance(above, int) or not isinstance(bits, int):
         raise FrontEndError(".debug_info: a bit field has no place")

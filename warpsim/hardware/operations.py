@@ -60,7 +60,7 @@ class Op(StrictModel):
         scope: whether each scheduler or the SM has one unit. A class that names a unit takes the unit's scope.
         gap_cycles: minimum number of cycles to the next issue of the same warp.
         pipe: pipeline whose stall states the class causes.
-        issue_slots: issue cycles that an instruction takes.
+        issue_slots: issue slots that an instruction takes, each of `issue.interval_cycles` cycles.
         latency_to: consumer class -> register dependency latency, if it differs from `latency_cycles`.
         conflict_latency_cycles: latency added for each way of a bank conflict beyond the first.
         taken_gap_cycles: `gap_cycles` of a taken branch; None: the same.

@@ -6,8 +6,8 @@ A file either names a builder and the arguments that differ from its defaults,
     [arguments]
     alpha = 32
 
-or contains the program, with the keys of `Kernel` (name, title, source, registers_per_thread,
-shared_bytes_per_block, inputs) and
+or contains the program, with the keys of `Kernel`, such as name, title, source, block_warps, registers_per_thread,
+shared_bytes_per_block, inputs and mbarriers, and
 
     body = [
         {op = "load", dst = "r1", src = ["r1"], access = {pattern = "stride", stride = 2}},

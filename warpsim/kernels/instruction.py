@@ -126,7 +126,7 @@ class Cost(StrictModel):
         gap_cycles: minimum number of cycles to the next issue of the same warp, such as the stall count of the machine
             code; of a branch, whether it is taken or not.
         gap_ns: the same as a time, as that for which a warp sleeps; given in place of `gap_cycles`.
-        issue_slots: issue cycles that the instruction takes, with its reissues.
+        issue_slots: issue slots that the instruction takes, with its reissues, each of the chip's `issue.interval_cycles`.
         requests: requests that a load or a store sends into the memory's queues; given together with `bytes_per_request`.
         bytes_per_request: bytes that each of them moves.
         port_sectors: of a store, sectors that L2 takes in for each of them, with one more if it is written in part; left out:
@@ -200,7 +200,7 @@ class Mbarrier(StrictModel):
     Attributes:
         name: by which instructions name it.
         arrivals: those that complete a phase; a warp arrives once in each.
-        ahead: phases that are complete at the begin: as where the buffers that consumers hand back are free at first.
+        ahead: phases that are complete at the start: as where the buffers that consumers hand back are free at first.
     """
 
     name: MbarrierName

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
@@ -220,7 +220,7 @@ def _entry_problems(kernel: Kernel) -> Iterator[str]:
         return
     if len(entries) < 2 or entries[0] != 0 or list(entries) != sorted(set(entries)) or entries[-1] >= len(kernel.body):
         yield f"entries = [{entries[0]}, ...]: must be two or more, begin with 0, ascend, and name statements of the body"
-    elif any(not _exits(kernel.body[:entry]) for entry in entries[1:]):
+    elif any(not ends_with_exit(kernel.body[:entry]) for entry in entries[1:]):
         yield 'entries: the statement before an entry must be an "exit"'
     if kernel.endless:
         yield "entries: must be left out where the program ends in an endless loop"
@@ -283,9 +283,10 @@ def _unwritten(statements: tuple[Statement, ...], path: str, written: set[str]) 
             for name, inner in inner_statements(statement):
                 side = set(written) if statement.diverges else set(before)
                 yield from _unwritten(inner, f"{here}.{name}", side)
-                if not _exits(inner):
+                if not ends_with_exit(inner):
                     written |= side
 
 
-def _exits(statements: tuple[Statement, ...]) -> bool:
+def ends_with_exit(statements: Sequence[Statement]) -> bool:
+    """Returns whether statements end with the exit of the warp."""
     return bool(statements) and isinstance(statements[-1], Instruction) and statements[-1].op == "exit"

@@ -20,7 +20,7 @@ class Blocks:
     Attributes:
         number: blocks of the grid; None: an endless supply.
         launcher: the supply.
-        phases: where warps of the deal are in their programs; None: at the begin.
+        phases: where warps of the deal are in their programs; None: at the start.
         addresses: address of each place in the program.
         launched: all warps that have started, with their SMs.
     """

@@ -232,7 +232,7 @@ class Echoes:
             echo.following, echo.earliest = Transition(t, made, True, 0), t + echo.lag
 
     def find_transitions(self, t: int) -> None:
-        """Has the echoes ask again that have found no transition, at the begin of an epoch."""
+        """Has the echoes ask again that have found no transition, at the start of an epoch."""
         if t % EPOCH == 0:
             for echo in self.echoes:
                 if echo.flights and echo.following is None:

@@ -54,7 +54,7 @@ class Stream:
 
     @classmethod
     def of_window(cls, seed: int) -> Stream:
-        """Returns the stream from which the begin of the window of a replicate is drawn."""
+        """Returns the stream from which the start of the window of a replicate is drawn."""
         return cls.of_echo(seed, -1)
 
     def draw(self) -> int:
