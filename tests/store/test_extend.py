@@ -14,6 +14,7 @@ from warpsim.results.schema import SWEEP_VARIABLES
 from warpsim.store import create
 from warpsim.store.place import StoreError
 from warpsim.store.status import DONE, FAILED, INVENTORY, TileLog, create_log, tile_counts
+from warpsim.store.writing import mark_failed
 from warpsim.store.zarr_store import open_results, open_store, pending_tiles
 from warpsim.sweeps import tile
 from warpsim.sweeps.local import sweep
@@ -284,6 +285,59 @@ def test_damage_of_a_kept_part_is_found_and_repaired(tmp_path, name, damage):
     repair(path, verify(path))
     assert verify(path) == []
     assert_same(sweep(small_plan(replicates=3), path), sweep(small_plan(replicates=3)))
+
+
+def chunk_of(path, name, tile):
+    """The first chunk of a variable of a tile along the first axis."""
+    return next(file for file in sorted((path / name / "c" / str(tile)).rglob("*")) if file.is_file())
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_a_chunk_of_another_tile_is_not_taken_over(tmp_path, extended):
+    """Each chunk has a checksum of its own, which is right: only the record of the tile tells that it holds other values."""
+    path, larger = tmp_path / "out.zarr", small_plan(replicates=3)
+    sweep(small_plan(), path)
+    if extended:
+        prepare_store(larger, path, extend=True)
+    chunk_of(path, "ipc", 0).write_bytes(chunk_of(path, "ipc", 1).read_bytes())
+    kind = "kept" if extended else "done"
+    assert [(found.tile, found.file) for found in verify(path)] == [(0, f"tiles/{kind}/c.0.0.0.0")]
+    assert_same(sweep(larger, path, extend=True), sweep(larger))
+    assert verify(path) == []
+
+
+def test_a_chunk_of_another_tile_in_a_kept_part_is_repaired(tmp_path):
+    path, larger = tmp_path / "out.zarr", small_plan(replicates=3)
+    sweep(small_plan(), path)
+    prepare_store(larger, path, extend=True)
+    chunk_of(path, "ipc", 0).write_bytes(chunk_of(path, "ipc", 1).read_bytes())
+    repair(path, verify(path))
+    assert verify(path) == []
+    assert_same(sweep(larger, path), sweep(larger))
+
+
+def test_a_lost_record_of_a_kept_part_is_found_and_repaired(tmp_path):
+    path, larger = tmp_path / "out.zarr", small_plan(replicates=3)
+    sweep(small_plan(), path)
+    prepare_store(larger, path, extend=True)
+    (path / "tiles/kept/c.0.0.0.0").unlink()
+    chunk_of(path, "ipc", 0).unlink()
+    assert [(found.tile, found.file, found.reason) for found in verify(path)] == [(0, "tiles/kept/c.0.0.0.0", "is missing")]
+    repair(path, verify(path))
+    assert verify(path) == []
+    assert_same(sweep(larger, path), sweep(larger))
+
+
+@pytest.mark.parametrize("kind", ["kept", "failed"])
+def test_a_record_of_another_kind_is_none(tmp_path, kind):
+    path, larger = tmp_path / "out.zarr", small_plan(replicates=3)
+    sweep(small_plan(), path)
+    prepare_store(larger, path, extend=True)
+    sweep(larger, path, tiles=[0])
+    if kind == "failed":
+        mark_failed(open_store(path), 1, "a reason")
+    (path / "tiles/done/c.0.0.0.0").write_bytes(next((path / f"tiles/{kind}").glob("c.*")).read_bytes())
+    assert [(found.tile, found.file) for found in verify(path)] == [(0, "tiles/done/c.0.0.0.0")]
 
 
 def test_chunks_that_are_read_at_once_wait_for_the_record_of_their_tile(tmp_path, monkeypatch):

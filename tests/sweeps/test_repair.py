@@ -67,7 +67,8 @@ def test_a_record_that_cannot_be_read_is_damage(path):
 def test_tiles_that_are_not_done_are_no_damage_and_are_not_run(path):
     log = open_store(path).log
     log.remove("done", 1)
-    shutil.rmtree(path / "ipc/c/0/1")  # of tile 1, which is not done
+    for name in ("ipc", "valid"):
+        shutil.rmtree(path / name / "c/0/1")  # of tile 1, which is not done
     shutil.rmtree(path / "ipc/c/0/0")  # of tile 0
     repair(path, verify(path))
     assert tile_counts(log).pending == 1

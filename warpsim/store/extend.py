@@ -1,9 +1,10 @@
 """Extends a store by values at the end of its axes, by replicates, and by operation classes, and keeps what is done.
 
 Chunks keep their shape and their keys. A tile that is done becomes pending if it grows, at the end of an axis or by replicates; a
-record in `tiles/kept` holds the size of its finished part, so that only the rest is simulated. The new metadata and labels are
-made in a temporary folder; writing the inventory (`warpsim.store.inventory`) then puts them in force. Until then the store has
-its previous plan, except that these tiles are pending.
+record in `tiles/kept` holds the size of its finished part, and a checksum of its values, so that only the rest is simulated.
+
+The new metadata and labels are made in a temporary folder; writing the inventory (`warpsim.store.inventory`) then puts them in
+force. Until then the store has its previous plan, except that these tiles are pending.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from warpsim.store.create import consolidate
 from warpsim.store.grid import Layout
 from warpsim.store.inventory import folder_files, read_inventory, shared_keys, write_files
 from warpsim.store.place import StoreError
-from warpsim.store.status import DONE, FAILED, KEPT, TILES, create_log, mark_inventory
+from warpsim.store.status import DONE, FAILED, KEPT, SIZES, TILES, VALUES, create_log, has_values, mark_inventory
 from warpsim.store.verify import has_chunks
 from warpsim.store.zarr_store import Store, array_of, open_store
 
@@ -93,10 +94,12 @@ def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | No
     """Returns the results of a tile that was done before the store was extended; None if there are none.
 
     They are every variable over the first points of the tile along each axis, with the first replicates and operation classes.
+    Where they are damaged, or not those that were recorded, the tile is simulated from the start.
     """
-    sizes = store.log.kept_sizes([index]).get(index)
-    if sizes is None:
+    record = store.log.records(KEPT, [index]).get(index)
+    if record is None:
         return None
+    sizes = record[SIZES]
     region = store.grid.region(index)
     part = {axis: slice(where.start, where.start + sizes[axis]) for axis, where in region.items()}
     results = {}
@@ -106,9 +109,9 @@ def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | No
             return None
         try:
             results[declared.name] = np.asarray(store.arrays[declared.name][(*part.values(), *map(slice, own))])
-        except Exception:  # codecs raise exceptions of any type; a damaged tile is simulated again from the start
+        except Exception:  # codecs raise exceptions of any type
             return None
-    return results
+    return results if has_values(record, results) else None
 
 
 def _keep(store: Store, layout: Layout, lengths: Mapping[str, int]) -> None:
@@ -117,12 +120,18 @@ def _keep(store: Store, layout: Layout, lengths: Mapping[str, int]) -> None:
     kept = replace(store.log, arrays={KEPT: array_of(group, f"{TILES}/{KEPT}")})
     own = {name: len(labels) for name, labels in store.coordinates.items() if name not in store.grid.axes}
     all_grow = any(lengths[name] > length for name, length in own.items())
-    for index in store.log.tiles(DONE):
-        sizes = dict(zip(store.grid.axes, store.grid.tile_shape(index), strict=True))
-        new_index = layout.grid.index(store.grid.position(index))
-        if all_grow or tuple(sizes.values()) != layout.grid.tile_shape(new_index):
-            kept.write_record(KEPT, index, {"sizes": sizes | own})
-            store.log.remove(DONE, index)
+    growing = [
+        index
+        for index in store.log.tiles(DONE)
+        if all_grow or store.grid.tile_shape(index) != layout.grid.tile_shape(layout.grid.index(store.grid.position(index)))
+    ]
+    records = store.log.records(DONE, growing)
+    for index in growing:
+        if index in records:  # what has a damaged record is simulated again from the start
+            sizes = dict(zip(store.grid.axes, store.grid.tile_shape(index), strict=True))
+            values = {key: value for key, value in records[index].items() if key == VALUES}
+            kept.write_record(KEPT, index, {SIZES: sizes | own, **values})
+        store.log.remove(DONE, index)
 
 
 def _check(store: Store, layout: Layout) -> None:

@@ -43,6 +43,9 @@ _HEADER = 8
 VALUES = "values"
 """Entry of a record with the checksum of all values of its tile. Chunks have their own, which do not tell their places."""
 
+SIZES = "sizes"
+"""Entry of a record of `kept`: the lengths of the part of the tile that was done before the store was extended, by dimension."""
+
 _CHECKSUM = "crc32"
 _ENTRIES = {"finished", "seconds", "host", "message", "sizes"}
 """Entries of a record without a checksum, as warpsim 0.1 wrote it; later records have one."""
@@ -101,12 +104,12 @@ class TileLog:
         return sorted(np.ravel_multi_index(tuple(columns), self.grid.counts).tolist())
 
     def records(self, kind: str, tiles: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """Returns tile -> record, without records that cannot be read."""
+        """Returns tile -> record, without records that cannot be read, or are of another kind."""
         records = {}
         contents = self.place.read([self.key(kind, index) for index in tiles])
         for index, content in zip(tiles, contents, strict=True):
             record = _checked_record(content)
-            if record is not None:
+            if record is not None and _is_of_kind(record, kind):
                 records[index] = record
         return records
 
@@ -116,7 +119,7 @@ class TileLog:
 
     def kept_sizes(self, tiles: Sequence[int]) -> dict[int, dict[str, int]]:
         """Returns tile -> lengths of its part that was done before the store was extended, by dimension."""
-        return {index: record["sizes"] for index, record in self.records(KEPT, tiles).items()}
+        return {index: record[SIZES] for index, record in self.records(KEPT, tiles).items()}
 
     def remove(self, kind: str, index: int) -> None:
         """Removes the record of a tile."""
@@ -125,6 +128,11 @@ class TileLog:
     def key(self, kind: str, index: int) -> str:
         """Returns the key of a tile's record."""
         return f"{TILES}/{kind}/" + ".".join(["c", *map(str, self.grid.position(index))])
+
+
+def has_values(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Returns whether these are the values of a record; those of a record without their checksum can be any."""
+    return VALUES not in record or record[VALUES] == checksum_of(arrays)
 
 
 def checksum_of(arrays: Mapping[str, NDArray[Any]]) -> int:
@@ -155,6 +163,11 @@ def _checked_record(content: bytes) -> dict[str, Any] | None:
     if _CHECKSUM in record:
         return checked if text == _with_checksum(checked) else None
     return record if record.keys() <= _ENTRIES and text == json.dumps(record) else None
+
+
+def _is_of_kind(record: Mapping[str, Any], kind: str) -> bool:
+    """Returns whether a record belongs to an array of records, and is not one of another array in its place."""
+    return (SIZES in record) == (kind == KEPT) and not ("message" in record and kind == DONE)
 
 
 @dataclass(frozen=True)

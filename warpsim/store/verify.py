@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.results.schema import SWEEP_VARIABLES
+from warpsim.results.schema import SWEEP_VARIABLES, VALID
 from warpsim.store.inventory import wrong_files
 from warpsim.store.lease import has_leases
 from warpsim.store.place import Folder, Remote
-from warpsim.store.status import DONE, FAILED, KEPT, VALUES, checksum_of
+from warpsim.store.status import DONE, FAILED, KEPT, SIZES, has_values
 from warpsim.store.zarr_store import Store
+
+_OTHER_VALUES = "is the record of other values: a chunk is that of another tile, or an old one"
 
 
 @dataclass(frozen=True)
@@ -95,16 +97,20 @@ def _damage(store: Store, index: int) -> Damage | None:
     arrays = _read(store, index, {name: len(labels) for name, labels in store.coordinates.items()})
     if isinstance(arrays, Damage):
         return arrays
-    if VALUES in record and record[VALUES] != checksum_of(arrays):
-        return Damage(path, key, "is the record of other values: a chunk is that of another tile, or an old one", index)
-    return None
+    return None if has_values(record, arrays) else Damage(path, key, _OTHER_VALUES, index)
 
 
-def _kept_damages(store: Store, done: Collection[int]) -> list[Damage]:
+def _kept_damages(store: Store, done: Collection[int]) -> Iterator[Damage]:
     """Reads the finished parts of the tiles that grew when the store was extended, and are not done again."""
-    sizes = store.log.kept_sizes([index for index in store.log.tiles(KEPT) if index not in done])
-    read = (_read(store, index, lengths) for index, lengths in sizes.items())
-    return [found for found in read if isinstance(found, Damage)]
+    records = store.log.records(KEPT, [index for index in store.log.tiles(KEPT) if index not in done])
+    for index, record in records.items():
+        arrays = _read(store, index, record[SIZES])
+        if isinstance(arrays, Damage):
+            yield arrays
+            continue
+        part = tuple(slice(record[SIZES][axis]) for axis in store.grid.axes)
+        if not has_values(record, {name: values[part] for name, values in arrays.items()}):
+            yield Damage(str(store.path), store.log.key(KEPT, index), _OTHER_VALUES, index)
 
 
 def _read(store: Store, index: int, lengths: Mapping[str, int]) -> dict[str, NDArray[Any]] | Damage:
@@ -138,8 +144,10 @@ def _without_record(store: Store, done: Sequence[int]) -> list[int]:
 
 
 def _lost_record(store: Store, index: int) -> Damage | None:
-    """Returns a damage if all data of a tile without record are there, so that it was done."""
-    for declared in SWEEP_VARIABLES:
-        if not has_chunks(store, index, declared.name, store.arrays[declared.name].shape[len(store.grid.axes) :]):
-            return None
-    return Damage(str(store.path), store.log.key(DONE, index), "is missing", index)
+    """Returns a damage if a tile without record has its `valid`, which is written last, so that it was done, or a part of it."""
+    if not has_chunks(store, index, VALID.name, ()):
+        return None
+    shapes = {declared.name: store.arrays[declared.name].shape[len(store.grid.axes) :] for declared in SWEEP_VARIABLES}
+    whole = all(has_chunks(store, index, name, own) for name, own in shapes.items())
+    kind = DONE if whole or KEPT not in store.log.arrays else KEPT
+    return Damage(str(store.path), store.log.key(kind, index), "is missing", index)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from warpsim.store.place import place_of
 from warpsim.store.status import FAILED, KEPT, TILES, forget
 from warpsim.store.verify import Damage, damaged_files, damaged_tiles
+from warpsim.store.writing import is_done
 from warpsim.store.zarr_store import open_store
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.opening import writable_store
@@ -55,7 +56,7 @@ def repair(
             assert damage.tile is not None
             if kind is not None:
                 store.log.remove(kind, damage.tile)
-            else:
+            if kind is None or (kind == KEPT and not is_done(store, damage.tile)):
                 tiles.append(damage.tile)
         forget(store.log, tiles)
     sweep(plan, path, workers=workers, tiles=tiles, progress=progress)
