@@ -183,6 +183,34 @@ def test_a_store_that_cannot_be_reached_is_a_failure(monkeypatch, capsys):
     assert capsys.readouterr().err == "warpsim: memory://a.zarr: Unable to locate credentials\n"
 
 
+@pytest.mark.parametrize("act", [
+    lambda place: place.names("a"), lambda place: place.read(["a"]), lambda place: place.write("a", b""),
+    lambda place: place.claim("a", b""), lambda place: place.remove("a"), lambda place: place.exists("a"),
+])  # fmt: skip
+def test_all_that_a_library_raises_is_an_error_of_the_system(monkeypatch, act):
+    def unreachable(*_, **__):
+        raise LookupError("Unable to locate credentials")
+
+    for name in ("ls", "cat", "pipe_file", "rm_file", "exists"):
+        monkeypatch.setattr(f"fsspec.implementations.memory.MemoryFileSystem.{name}", unreachable)
+    with pytest.raises(OSError, match=r"memory://a\.zarr: Unable to locate credentials"):
+        act(place_of("memory://a.zarr"))
+
+
+@pytest.mark.parametrize("url", ["s3://", "memory:///"])
+def test_a_url_without_a_place_is_a_wrong_request(capsys, url):
+    assert cli.main(["status", url]) == 2
+    assert "must name a place" in capsys.readouterr().err
+
+
+def test_a_path_in_the_home_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert place_of("~/out.zarr").path == tmp_path / "out.zarr"
+    sweep(small_plan(), "~/out.zarr", tiles=[0])
+    assert pending_tiles(open_store("~/out.zarr")) and os.listdir(tmp_path) == ["out.zarr"]
+
+
 def test_a_folder_that_vanishes_while_a_key_is_claimed(tmp_path, monkeypatch):
     """Another process may remove an empty folder between any two steps of `mkdir`."""
     make, calls = os.mkdir, []

@@ -16,7 +16,7 @@ from warpsim.store.status import tile_counts
 from warpsim.store.zarr_store import open_results, open_store, pending_tiles
 from warpsim.sweeps import local, tile
 from warpsim.sweeps.local import SweepError, sweep
-from warpsim.sweeps.opening import prepare_store
+from warpsim.sweeps.opening import prepare_store, writable_store
 from warpsim.sweeps.plan import Plan
 
 
@@ -65,6 +65,17 @@ def test_shares_fill_one_store(tmp_path, in_memory):
     first = sweep(small_plan(), path, share=(1, 2))
     assert 0 < int(first["valid"].sum()) < 20
     assert_same(sweep(small_plan(), path, share=(2, 2)), in_memory)
+
+
+def test_a_sweep_beside_another_one_has_an_order_of_its_own(tmp_path, monkeypatch, in_memory):
+    """Otherwise both would run the same tiles at the same time."""
+    path, orders = tmp_path / "out.zarr", []
+    monkeypatch.setattr(local.random, "shuffle", lambda tiles: (orders.append(list(tiles)), tiles.reverse()))
+    with writable_store(small_plan(), path):
+        assert_same(sweep(small_plan(), path), in_memory)
+    assert orders == [list(small_plan().tiles())]
+    sweep(small_plan(), path)
+    assert len(orders) == 1
 
 
 def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch, in_memory):

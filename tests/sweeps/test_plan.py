@@ -231,6 +231,7 @@ def test_a_plan_can_be_sent_to_another_process():
         ({"tile_points": 0}, ValueError, "tile_points = 0: must be an integer from 1"),
         ({"tile_points": 2.5}, TypeError, "tile_points = 2.5: must be an integer"),
         ({"common": 3}, TypeError, "common = 3: must be the names of settings"),
+        ({"seed": list(range(10_000)), "alpha": list(range(10_001))}, ValueError, "points: must be at most"),
     ],
 )
 def test_wrong_plans_are_refused_at_once(changes, error, message):
@@ -253,6 +254,12 @@ def test_errors_of_a_file_name_the_file(tmp_path):
     file.write_text('gpu = "kepler"\nkernel = "mix"\nwarps = 0\n')
     with pytest.raises(ValueError, match=r"plan\.toml: warps = 0"):
         Plan.from_toml(file)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
+    file = tmp_path / "plan.toml"
+    file.write_text('gpu = "kepler"\nkernel = "mix"\nwarps = 4\n', encoding="utf-8-sig")
+    assert Plan.from_toml(file).points == 1
 
 
 def test_a_file_without_an_end_is_refused(monkeypatch, tmp_path):

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+MAX_POINTS = 10**8
+"""Points of a sweep, and labels of an axis, at most."""
+
 SMALLEST_TILE = 8
 """Minimum number of points in a tile, if the sweep has that many, because writing a tile of any size takes about 30 ms."""
 

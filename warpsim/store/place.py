@@ -9,8 +9,8 @@ import errno
 import os
 import threading
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -159,18 +159,15 @@ class Remote:
     def exists(self, key: str = "") -> bool:
         """Whether a key exists; without a key, whether anything exists at the path."""
         self._fs.invalidate_cache()
-        try:
+        with self._raising_os_errors():
             return bool(self._fs.exists(self._key(key)))
-        except OSError:
-            raise
-        except Exception as error:  # libraries of protocols raise other types, for instance botocore without credentials
-            raise OSError(f"{self.path}: {error}") from error
 
     def names(self, folder: str) -> list[str]:
         """Returns the names of the keys directly in a folder; none if the folder does not exist."""
         self._fs.invalidate_cache()  # other machines write to the store
         try:
-            return [str(name).rsplit("/", 1)[-1] for name in self._fs.ls(self._key(folder), detail=False)]
+            with self._raising_os_errors():
+                return [str(name).rsplit("/", 1)[-1] for name in self._fs.ls(self._key(folder), detail=False)]
         except FileNotFoundError:
             return []
 
@@ -179,20 +176,22 @@ class Remote:
         if not keys:
             return []
         paths = [self._key(key) for key in keys]
-        contents: dict[str, Any] = self._fs.cat(paths, on_error="return")
-        for error in contents.values():
-            if isinstance(error, Exception) and not isinstance(error, FileNotFoundError):
-                raise error
+        with self._raising_os_errors():
+            contents: dict[str, Any] = self._fs.cat(paths, on_error="return")
+            for error in contents.values():
+                if isinstance(error, Exception) and not isinstance(error, FileNotFoundError):
+                    raise error
         return [contents[path] if isinstance(contents[path], bytes) else b"" for path in paths]
 
     def remove(self, key: str) -> None:
         """Removes a key if it exists."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), self._raising_os_errors():
             self._fs.rm_file(self._key(key))
 
     def write(self, key: str, content: bytes) -> None:
         """Writes a key in one step: another process reads the old content or the new one."""
-        self._fs.pipe_file(self._key(key), content)
+        with self._raising_os_errors():
+            self._fs.pipe_file(self._key(key), content)
 
     def remove_folder(self, key: str) -> None:
         """Does nothing: object stores have no folders."""
@@ -206,7 +205,8 @@ class Remote:
         self._fs.invalidate_cache()
         with _CLAIMS:
             try:
-                self._fs.pipe_file(self._key(key), content, mode="create")
+                with self._raising_os_errors():
+                    self._fs.pipe_file(self._key(key), content, mode="create")
             except FileExistsError:
                 pass
             except OSError:  # some object stores have other answers if the key exists, or is being written
@@ -219,8 +219,19 @@ class Remote:
     def upload(self, folder: Path, last: str) -> None:
         """Uploads a folder of files, with the file `last` after all others."""
         files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
-        self._fs.pipe({self._key(key): file.read_bytes() for key, file in files.items() if key != last})
-        self._fs.pipe_file(self._key(last), files[last].read_bytes())
+        with self._raising_os_errors():
+            self._fs.pipe({self._key(key): file.read_bytes() for key, file in files.items() if key != last})
+            self._fs.pipe_file(self._key(last), files[last].read_bytes())
+
+    @contextmanager
+    def _raising_os_errors(self) -> Iterator[None]:
+        """Makes OSErrors of other exceptions that libraries of protocols raise, such as botocore without credentials."""
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            raise OSError(f"{self.path}: {error}") from error
 
     def _key(self, key: str) -> str:
         return f"{self._root}/{key}" if key else self._root
@@ -229,11 +240,18 @@ class Remote:
 def place_of(path: str | os.PathLike[str]) -> Folder | Remote:
     """Returns the place of a path or a URL, such as s3://bucket/name.zarr.
 
+    A path that begins with `~` is in the home of a user.
+
     Raises:
-        ValueError: the URL's protocol is unknown, or its library is not installed.
+        ValueError: the URL's protocol is unknown, its library is not installed, or it names no place; or nothing tells the home.
     """
     text = os.fspath(path)
     protocol, separator, rest = text.partition("://")
+    if separator and not rest.strip("/"):
+        raise ValueError(f"{text}: must name a place, such as {protocol}://bucket/name.zarr")
     if separator and protocol not in ("file", "local"):
         return Remote(text)
-    return Folder(Path(rest if separator else text))
+    try:
+        return Folder(Path(rest if separator else text).expanduser())
+    except RuntimeError as error:
+        raise ValueError(f"{text}: {error}") from None

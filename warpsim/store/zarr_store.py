@@ -25,7 +25,7 @@ import warpsim.results.accessor  # noqa: F401  # registers `ds.warpsim`
 from warpsim.arguments import shortened
 from warpsim.results.provenance import Provenance
 from warpsim.results.schema import READABLE_VERSIONS, SCHEMA_VERSION, SWEEP_VARIABLES, VALID
-from warpsim.store.grid import TileGrid
+from warpsim.store.grid import MAX_POINTS, TileGrid
 from warpsim.store.inventory import wrong_files
 from warpsim.store.lease import LAYOUT
 from warpsim.store.place import FULL, Folder, Remote, StoreError, place_of
@@ -35,8 +35,8 @@ from warpsim.store.status import DONE, FAILED, KEPT, TILES, Status, TileLog, til
 VERSION = "warpsim_schema"
 """Attribute of the root with the version of the schema."""
 
-MAX_POINTS, MAX_CHUNK = 10**8, 10**8
-"""Limits on the points of a store, and on the values in a chunk, so that a damaged store does not fill the memory."""
+MAX_CHUNK = 10**8
+"""Values in a chunk, at most, so that a damaged store does not fill the memory."""
 
 
 @dataclass(frozen=True)

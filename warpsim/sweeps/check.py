@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import pairwise, product
 
 from warpsim.arguments import InvalidPoint, NoWholeBlocks
+from warpsim.store.grid import MAX_POINTS
 from warpsim.sweeps.axes import Axis, evenly_spaced
 from warpsim.sweeps.settings import is_program, label
 from warpsim.sweeps.space import BuildCache, Space, build_kernel
@@ -38,8 +39,11 @@ def check_points(space: Space) -> None:
     """Builds kernels with all arguments, and a point for every value of every other axis on every chip.
 
     Raises:
-        TypeError, ValueError: a value is wrong, or fits no chip. A value that fits some chips only is allowed.
+        TypeError, ValueError: a value is wrong or fits no chip, or there are too many points. A value that fits some chips only
+            is allowed.
     """
+    if space.points > MAX_POINTS:
+        raise ValueError(f"{space.points} points: must be at most {MAX_POINTS}")
     cache = BuildCache()
     for position in space.kernel_positions():
         build_kernel(space.at(position))

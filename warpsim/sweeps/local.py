@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import signal
 import threading
 import time
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from warpsim.arguments import integer
 from warpsim.results.schema import build_dataset
 from warpsim.simulation.api import compile_engine
+from warpsim.store.lease import writers
 from warpsim.store.place import place_of
 from warpsim.store.zarr_store import open_results, pending_tiles
 from warpsim.sweeps.dask import connected, dask_outcomes
@@ -118,6 +120,8 @@ def sweep(
         plan, store = stack.enter_context(writable_store(plan, path, extend=extend))
         chosen = _chosen_tiles(plan, share, tiles)
         pending = sorted({*pending_tiles(store)} & {*chosen})
+        if len(writers(store.place)) > 1:
+            random.shuffle(pending)  # so that processes which share a store do not run the same tiles at the same time
         if pending and client is None:
             compile_engine(plan.some_points())  # before the workers, so that they load the code, and before the time is taken
         if client is not None:

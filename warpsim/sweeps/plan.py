@@ -99,7 +99,7 @@ class Plan(Space):
         """
         file = Path(path)
         try:
-            with file.open(encoding="utf-8") as opened:
+            with file.open(encoding="utf-8-sig") as opened:
                 text = opened.read(LARGEST_FILE + 1)
             if len(text) > LARGEST_FILE:
                 raise ValueError(f"has more than {LARGEST_FILE} characters")

@@ -79,6 +79,10 @@ def differences(plan: Any, stored: Any, key: str = "") -> list[str]:
                 plan.get(name, "nothing"), stored.get(name, "nothing"), f"{key}.{name}" if key else name
             )
         ]
+    if all(isinstance(one, list) and any(isinstance(entry, dict) for entry in one) for one in (plan, stored)):
+        # records are too long to be shown with those that both have
+        here, there = ([one for one in ours if one not in others] for ours, others in ((plan, stored), (stored, plan)))
+        plan, stored = (here or "nothing else", there or "nothing else") if here or there else (plan, stored)
     return [] if plan == stored else [f"{key}: {_text(plan)} here, {_text(stored)} in the store"]
 
 
