@@ -231,6 +231,15 @@ def test_only_a_command_that_continues_says_so(capsys, monkeypatch, command, fun
     assert capsys.readouterr().err == f"warpsim: {message}\n"
 
 
+def test_an_interruption_while_the_options_are_read(capsys, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("warpsim.cli.make_parser", stopped)
+    assert cli.main(["plot", "o.zarr"]) == 1
+    assert capsys.readouterr().err == "warpsim: interrupted\n"
+
+
 def test_unknown_commands_and_options_exit_with_2(capsys):
     for arguments in (["simulat"], ["simulate"], [*POINT, "--warps", "many"]):
         with pytest.raises(SystemExit) as done:

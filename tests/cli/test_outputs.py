@@ -31,6 +31,7 @@ def no_work(monkeypatch):
     [
         (["plot", "out.zarr"], "-o", f"{LONG}.png"),
         (["plot", "out.zarr"], "-o", f"{LONG}/a.png"),
+        (["import", "a.cu", "-o", "a.toml"], "--listing", f"{LONG}.sass"),
         (REPORT, "-o", f"{LONG}.html"),
         (TRACE, "-o", f"{LONG}.pftrace"),
         (COMPARE, "-o", f"{LONG}.png"),

@@ -115,7 +115,7 @@ def test_counters_of_the_longest_run_on_the_largest_chip_fit_into_64_bits():
     assert max(warp_cycles, issues, carried) < 2**63
     bounds = {
         "COUNT": {"issued": issues, "waited": warp_cycles, "issued_on": issues, "waited_on": warp_cycles},
-        "PART": {"seconds": issues, "throttled": warp_cycles, "held": warp_cycles, "unfetched": warp_cycles},
+        "PART": {"second_issues": issues, "throttled": warp_cycles, "held": warp_cycles, "unfetched": warp_cycles},
         "TALLY": {
             "pair_busy": carried, "held": carried, "carried": carried, "latency_sum": 2**62, "retired": issues,
             "lifetime_sum": warp_cycles, "tracing": 1, "traced": issues, "n_changes": issues, "histogram": issues,

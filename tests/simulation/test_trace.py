@@ -292,6 +292,14 @@ def test_occupancy_changes() -> None:
 
 def test_there_are_no_more_bins_than_cycles():
     """However many are asked for, 20 cycles have room for 20."""
-    bins = ws.Trace(states=2 * 10**6)
+    bins = ws.Trace(states=10**12)  # room for bins is taken at once
     found = ws.simulate("kepler", "mix", alpha=4, warps=4, sms=1, warmup=0, cycles=20, replicates=1, trace=bins)
     assert found.sizes["time"] == 20
+
+
+def test_lifelines_of_a_window_without_warps() -> None:
+    kernel = ws.Kernel(name="short", body=[ws.kernels.Instruction("alu", dst="r")])
+    launch = ws.Launch(block_warps=1, resident_blocks=1)
+    for warmup, warps in ((0, 1), (100, 0)):  # the second block starts later
+        settings = {"sms": 1, "warmup": warmup, "cycles": 20, "trace": ws.Trace(warps=True)}
+        assert ws.simulate(KEPLER, kernel, launch=launch, **settings).sizes["warp"] == warps

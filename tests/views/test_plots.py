@@ -14,6 +14,7 @@ from warpsim.results.statistics import needed_warps
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.views import plots
+from warpsim.views.plots.curves import draw_model
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +95,14 @@ def test_needed_warps_vs_alpha(results, ax):
     ticks = dict(zip(ax.get_xticks(), (text.get_text() for text in ax.get_xticklabels()), strict=True))
     assert ticks[x[0]] == "0" and ticks[x[3]] == "∞" and ticks[8.0] == "8"
     assert np.isfinite(y).any()
+
+
+def test_a_point_of_a_model_without_neighbours_is_drawn(ax):
+    """A line shows nothing of it."""
+    line = xr.DataArray([3.0, np.nan, 5.0, 6.0], dims="warps", coords={"warps": [4, 8, 16, 32]})
+    draw_model(ax, 0, "model", [(line["warps"].values, line.values, line)], [])
+    dashes = [one for one in ax.get_lines() if one.get_marker() == "_"]
+    assert [(list(one.get_xdata()), list(one.get_ydata())) for one in dashes] == [([4], [3.0])]
 
 
 def test_the_legend_mentions_gaps_of_needed_warps_once(results, ax):

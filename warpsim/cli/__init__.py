@@ -51,10 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know signs such as ±
-    options = make_parser().parse_args(arguments)
-    run: Callable[[argparse.Namespace], int] = options.run
-    show_messages(options)
+    options = argparse.Namespace(interrupted="interrupted")
     try:
+        options = make_parser().parse_args(arguments)
+        run: Callable[[argparse.Namespace], int] = options.run
+        show_messages(options)
         code = run(options)
         sys.stdout.flush()
         return code

@@ -239,12 +239,13 @@ def at_least_1(text: str) -> int:
     return int(text)
 
 
-def check_output(path: Path, endings: Iterable[str]) -> None:
+def check_output(path: Path, endings: Iterable[str], *, option: str = "-o") -> None:
     """Checks, before the work starts, that a file can be written.
 
     Args:
         path: the file.
         endings: the allowed file name extensions, without dots.
+        option: the option that names the file, for messages.
 
     Raises:
         RequestError: the extension is not allowed, the folder does not exist, the path is a folder, or it is not writable.
@@ -252,10 +253,10 @@ def check_output(path: Path, endings: Iterable[str]) -> None:
     from warpsim.atomic_file import temporary_path
 
     if path.suffix.removeprefix(".") not in endings:
-        raise RequestError(f"-o {path}: must end in one of .{', .'.join(sorted(endings))}")
-    with _refusing_paths(f"-o {path}"):
+        raise RequestError(f"{option} {path}: must end in one of .{', .'.join(sorted(endings))}")
+    with _refusing_paths(f"{option} {path}"):
         if not path.parent.is_dir() or path.is_dir():
-            raise RequestError(f"-o {path}: must be a file in a folder that exists")
+            raise RequestError(f"{option} {path}: must be a file in a folder that exists")
         _try_file(Path(temporary_path(path)))
 
 

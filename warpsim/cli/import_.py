@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace) -> int:
 
     check_output(options.output, ["toml"])
     if options.listing is not None:
-        check_output(options.listing, ["sass"])
+        check_output(options.listing, ["sass"], option="--listing")
     if options.launch is not None and not options.launch.strip():
         raise RequestError("--launch: must be GRID,BLOCK[,SHARED], such as 32x32,256, or the grid alone of a Triton function")
     try:

@@ -65,8 +65,8 @@ class Bins:
     """
 
     def __init__(self, most: int, begin: int, cycles: int | None) -> None:
-        self._most = most
-        self.width = 1 if cycles is None else -(-cycles // most)
+        self._most = most if cycles is None else min(most, cycles)
+        self.width = 1 if cycles is None else -(-cycles // self._most)
         self.edges = [begin]
         self.totals: list[NDArray[np.float64]] = []
 

@@ -8,7 +8,7 @@ from warpsim.arguments import integer
 from warpsim.results.schema import STATES
 from warpsim.simulation.run import Capacity, TraceLimitError
 
-DEFAULT_MAX_BYTES = 1 << 28
+DEFAULT_MAX_BYTES, _MOST_BYTES = 1 << 28, 1 << 40
 _VALUE_BYTES = 8
 _ROW_VALUES = {"issues": 5, "warps": 6, "occupancy": 3}  # variables of the dimensions `issue`, `warp`, `change`
 _STATES = len(STATES)
@@ -86,7 +86,7 @@ class Trace:
             if start >= stop:
                 raise ValueError(f"trace.issues = {(start, stop)}: start must be below stop")
             object.__setattr__(self, "issues", (start, stop))
-        integer("trace.max_bytes", self.max_bytes, 1)
+        integer("trace.max_bytes", self.max_bytes, 1, _MOST_BYTES)
         binned = [n for n in (self.occupancy, self.states) if not isinstance(n, bool)]
         if len(set(binned)) > 1:
             raise ValueError(f"trace.occupancy = {self.occupancy}, states = {self.states}: must be the same number of bins")

@@ -147,10 +147,10 @@ def _padded(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
 
 def _warps(tables: Sequence[NDArray[np.int64]], schedulers: int, block_warps: int, labels: dict[str, Any]) -> Arrays:
     """Builds the lifelines by launch number; warps that were not resident in a replicate are NaN."""
-    first = min(int(table[0, 0]) for table in tables)
-    last = max(int(table[-1, 0]) for table in tables)
-    labels["warp"] = np.arange(first, last + 1)
-    columns = np.full((5, len(tables), last + 1 - first), _NAN)
+    numbers = np.concatenate([table[:, 0] for table in tables])
+    first = int(numbers.min()) if len(numbers) else 0
+    labels["warp"] = np.arange(first, int(numbers.max()) + 1) if len(numbers) else numbers
+    columns = np.full((5, len(tables), len(labels["warp"])), _NAN)
     for replicate, table in enumerate(tables):
         columns[:, replicate, table[:, 0] - first] = table.T
     number, sm, slot, start, end = columns

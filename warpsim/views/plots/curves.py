@@ -83,7 +83,9 @@ def draw_curves(
 def draw_model(
     ax: Axes, number: int, name: str, lines: list[tuple[Any, Any, Any]], curves: list[tuple[str, Any]]
 ) -> None:
-    """Draws a model as lines without markers. If there are several lines, each has the colour of the curve it belongs to.
+    """Draws a model as lines without markers, but for points without neighbours, of which a line would show nothing.
+
+    If there are several lines, each has the colour of the curve it belongs to.
 
     Args:
         ax: where to draw.
@@ -94,12 +96,24 @@ def draw_model(
     """
     style = model_style(number)
     if len(lines) == 1:
-        ax.plot(*lines[0][:2], **style, label=name)
+        x, y, _ = lines[0]
+        ax.plot(x, y, **style, label=name)
+        _draw_lonely(ax, x, y, style)
         return
     style["linewidth"] = 1.0
     ax.plot([], [], **style, label=name)
     for x, y, line in lines:
-        ax.plot(x, y, **{**style, "color": COLOURS[_matching_curve(line, curves)]}, alpha=0.6)
+        of_curve = {**style, "color": COLOURS[_matching_curve(line, curves)], "alpha": 0.6}
+        ax.plot(x, y, **of_curve)
+        _draw_lonely(ax, x, y, of_curve)
+
+
+def _draw_lonely(ax: Axes, x: Any, y: Any, style: dict[str, Any]) -> None:
+    """Draws a dash for each point without a neighbour."""
+    there = np.concatenate([[False], np.isfinite(np.asarray(y, float)), [False]])
+    lonely = there[1:-1] & ~there[:-2] & ~there[2:]
+    if lonely.any():
+        ax.plot(np.asarray(x)[lonely], np.asarray(y)[lonely], "_", **{**style, "linestyle": "none"}, markersize=9)
 
 
 def _matching_curve(line: Any, curves: list[tuple[str, Any]]) -> int:
