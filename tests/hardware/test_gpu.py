@@ -248,6 +248,14 @@ def test_a_latency_below_zero_is_one_mistake(kepler: dict[str, Any]) -> None:
     assert errors_of(kepler) == ["memory.latency_cycles = -500: must be an integer from 1 to 1000000"]
 
 
+def test_a_class_with_rates_has_one_latency_for_all_consumers(kepler: dict[str, Any]) -> None:
+    """The results of its matrix instructions are ready after their interval, whoever reads them."""
+    spoil(kepler, "ops.sfu.rates", {"f16_f32": 64})
+    Gpu.from_dict(kepler)
+    spoil(kepler, "ops.sfu.latency_to", {"alu": 8})
+    assert errors_of(kepler) == ["ops.sfu.latency_to: must be left out of a class with rates"]
+
+
 def test_all_mistakes_at_once(kepler: dict[str, Any]) -> None:
     """Wrong types do not hide unknown keys, and neither hides contradictions."""
     together = {

@@ -108,6 +108,16 @@ def test_passes_of_its_own_are_the_ways_of_a_conflict_where_conflicts_are_reissu
     assert (own.unit_cycles, own.data_cycles) == (3 * plain.unit_cycles, 0)
 
 
+def test_port_sectors_replace_those_of_the_access_with_and_without_requests():
+    for others in ({}, {"requests": 1, "bytes_per_request": 128.0}):
+        plain, own = (
+            costs_on(KEPLER, Instruction("store", src=["r"], cost=cost)).access
+            for cost in (Cost(**others) if others else None, Cost(port_sectors=40, **others))
+        )
+        assert own.port_sectors == 40 != plain.port_sectors
+        assert (own.requests, own.bytes_per_request) == (plain.requests, plain.bytes_per_request)
+
+
 def test_requests_replace_those_of_the_pattern():
     cost = Cost(requests=2, bytes_per_request=50.0)
     access = costs_on(KEPLER, Instruction("load", dst="r", access=Access(pattern="random"), cost=cost)).access

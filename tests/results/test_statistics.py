@@ -114,6 +114,11 @@ def test_paired_differences_are_taken_within_a_replicate():
     assert "difference from lrr" in found["mean"].attrs["long_name"]
 
 
+def test_replicates_are_not_compared_with_each_other():
+    with pytest.raises(ValueError, match="dim = 'replicate': must be another dimension"):
+        paired_difference(policies(), "replicate")
+
+
 def test_paired_differences_from_another_reference_and_relative():
     found = paired_difference(policies(), "scheduler", reference="oldest", relative=True)
     assert found["scheduler"].values.tolist() == ["lrr", "gto"]

@@ -131,6 +131,8 @@ def inconsistencies(data: Mapping[str, Any]) -> Iterator[Problem]:
                 yield ("ops", name, "pipe"), f" = {format_value(op['pipe'])}: must be {pipe!r} for {name}"
             if op.get("latency_to"):
                 yield ("ops", name, "latency_to"), ": must be left out, since the memory system determines the latency"
+        if op.get("rates") and op.get("latency_to"):
+            yield ("ops", name, "latency_to"), ": must be left out of a class with rates"
         consumers = op.get("latency_to")
         for consumer, cycles in consumers.items() if isinstance(consumers, Mapping) else ():
             if consumer not in ops:

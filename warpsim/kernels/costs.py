@@ -126,6 +126,8 @@ def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | No
     own = instruction.cost or _CLASS_COSTS
     if own.requests is None or own.bytes_per_request is None:
         counted = transactions(instruction.access, gpu)
+        if own.port_sectors is not None:
+            counted = replace(counted, port_sectors=own.port_sectors)
     else:
         asked = WARP_LANES * instruction.access.bytes_per_thread
         ports = own.port_sectors or own.bytes_per_request / SECTOR_BYTES

@@ -87,7 +87,7 @@ def throughput(
     needed = microbenchmarks(gpu, kernel)
     of = class_counts(gpu, kernel)
     if measured is None:
-        occupancies = np.unique(np.where(n.values > 0, n.values, 1.0))
+        occupancies = np.unique([1.0, *n.values[n.values > 0].flat])
         measured = {
             label: volkov.throughput(gpu, chain, warps=occupancies, refined=True)["ipc"].sum("op")
             for label, chain in needed.items()

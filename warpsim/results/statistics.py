@@ -115,12 +115,14 @@ def paired_difference(
         `data`, or as a fraction of the reference.
 
     Raises:
-        ValueError: `data` are no numbers or have no dimension `dim`, or `dim` has no value `reference`.
+        ValueError: `data` are no numbers or have no dimension `dim`, `dim` has no value `reference`, or is `replicate`.
     """
     if data.dtype.kind == "b":
         raise ValueError(f"{data.name or 'data'}: must be numbers, not only true or false")
     if dim not in data.dims:
         raise ValueError(f"dim = {dim!r}: must be one of the dimensions {', '.join(map(str, data.dims))}")
+    if dim == "replicate":
+        raise ValueError("dim = 'replicate': must be another dimension, since the differences are those within each replicate")
     values = data[dim].values.tolist()
     reference = values[0] if reference is None else reference
     if reference not in values:
