@@ -76,6 +76,26 @@ def cases(
 
 
 @st.composite
+def with_many_warps(draw: st.DrawFn) -> Case:
+    """Generates runs on SMs with up to 64 warps, up to 8 schedulers, and blocks of up to 32 warps, with any of the policies.
+
+    The windows are short, as the reference visits every warp in every cycle.
+    """
+    case = draw(cases())
+    warps = draw(st.sampled_from([16, 33, 48, 64, 64]))
+    most, schedulers = min(warps, 32), draw(st.sampled_from([1, 2, 3, 4, 8]))
+    sm = {"max_warps": warps, "max_blocks": most, "max_block_warps": most, "schedulers": schedulers}
+    gpu = Gpu.model_validate(changed(case.gpu.to_dict(), {"sms": 1, "sm": sm}))
+    block_warps = draw(st.sampled_from([size for size in (1, 4, 8, 11, 16, 32) if size <= warps]))
+    blocks = None if case.launch.blocks is None else draw(st.integers(1, 12))
+    resident = min(draw(st.integers(1, most)), warps // block_warps)
+    launch = case.launch.model_copy(update={"blocks": blocks, "block_warps": block_warps, "resident_blocks": resident})
+    policies = st.sampled_from([case.options["scheduler"], "two_level", "two_level:16", "two_level:32", "gto", "grr"])
+    length = {} if case.options["cycles"] is None else {"cycles": min(case.options["cycles"], 120)}
+    return replace(case, gpu=gpu, launch=launch, options=case.options | {"scheduler": draw(policies), "sms": None} | length)
+
+
+@st.composite
 def with_paths(draw: st.DrawFn) -> Case:
     """Generates runs of kernels whose warps do not all execute the same instructions."""
     case = draw(cases(barriers="even"))
