@@ -253,10 +253,10 @@ def test_the_expressions_are_checked_against_something(monkeypatch):
         test_addresses_are_those_that_the_source_says("sm_80", monkeypatch)
 
 
-def computed(text, **values):
-    """What an instruction computes from registers, each with a value for each of 64 threads: results by name."""
+def computed(text, constant=integers.UNKNOWN, **values):
+    """What an instruction computes from a constant, and registers with a value for each of 64 threads: results by name."""
     threads = np.arange(64)
-    state = State(lambda *_: integers.NOTHING, {}, threads % 32 < values.pop("active", 32))
+    state = State(lambda *_: integers.array(constant), {}, threads % 32 < values.pop("active", 32))
     state.values = {name: np.broadcast_to(np.asarray(value), (64,)) for name, value in values.items()}
     opcode, _, operands = text.partition(" ")
     effect = semantics.effect_of(MachineInstruction(0, opcode, operands))
@@ -329,6 +329,31 @@ def test_numbers_of_single_precision(text, x, y, expected):
     bits = {name: int(np.float32(value).view(np.uint32)) for name, value in (("R1", x), ("R2", y))}
     (found,) = {value for each in computed(text, **bits).values() for value in each}
     assert np.uint32(found).view(np.float32) == np.float32(expected)
+
+
+@pytest.mark.parametrize(
+    ("operand", "x", "expected"),
+    [("-c[0x0][0x16c]", 10.0, -10.0), ("|c[0x0][0x16c]|", -10.0, 10.0), ("-|c[0x0][0x16c]|", -10.0, -10.0)],
+)
+def test_constants_of_single_precision_have_signs(operand, x, expected):
+    bits, result = (int(np.float32(value).view(np.uint32)) for value in (x, expected))
+    assert computed(f"FADD R3, -RZ, {operand}", bits)["R3"][0] == result
+    assert computed(f"FSEL R3, R1, {operand}, !PT", bits, R1=0)["R3"][0] == result
+    assert semantics.effect_of(MachineInstruction(0, "FADD", f"R3, -RZ, {operand}.H1_H1")) is None
+
+
+@pytest.mark.parametrize(
+    ("operand", "expected"),
+    [("-c[0x0][0x168]", -7), ("~c[0x0][0x168]", ~7), ("|c[0x0][0x168]|", None), ("c[0x0][0x168].B1", None)],
+)
+def test_integer_constants_have_signs(operand, expected):
+    assert computed(f"MOV R3, {operand}", 7)["R3"][0] == (integers.UNKNOWN if expected is None else expected & MASK)
+
+
+def test_pairs_of_constants_have_signs():
+    found = computed("MOV.64 R4, -c[0x0][0x168]", 7)
+    assert found["R4"][0] | found["R5"][0] << 32 == -(7 << 32 | 7) % 2**64
+    assert computed("MOV.64 R4, c[0x0][UR4+0x168]", 7, UR4=8) == {"R4": [7] * 64, "R5": [7] * 64}
 
 
 @pytest.mark.parametrize(

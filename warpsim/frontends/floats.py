@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, combine, extended, known, signed
-from warpsim.frontends.operands import Immediate, Operand, Other, Register, is_predicate
+from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, is_predicate
 from warpsim.frontends.state import State
 
 Floats = NDArray[np.float32]
@@ -200,13 +200,11 @@ def _reader(part: Operand) -> Callable[[State], Values]:
     if isinstance(part, Immediate | Other):
         bits = _bits(np.array([_constant(part)], np.float32))
         return lambda s: bits
-    if not isinstance(part, Register):
-        return lambda s: s.read(part)
-    if is_predicate(part) or part.suffix:
+    if not isinstance(part, Register | Constant) or is_predicate(part) or part.suffix:
         raise ValueError
 
     def read(s: State) -> Values:
-        bits = s.register(part.name)
+        bits = s.register(part.name) if isinstance(part, Register) else s.constant(part)
         value = np.where(bits < 0, bits, bits & 0x7FFFFFFF) if part.absolute else bits
         return known(value ^ 0x80000000, bits) if part.negative else value
 

@@ -39,13 +39,15 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A word of a constant bank, at a fixed offset or one that a register is added to."""
+    """A word of a constant bank, at a fixed offset or one that a register is added to, with its signs and suffixes."""
 
     bank: int
     offset: int
     index: Register | None = None
     negative: bool = False
     inverted: bool = False
+    absolute: bool = False
+    suffix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ def _operand(text: str) -> Operand:
     if found := _CONSTANT.match(bare):
         index, offset = _address(found[2])
         if len(index) <= 1:
-            return Constant(int(found[1], 16), offset, index[0][0] if index else None, negative, inverted)
+            by = index[0][0] if index else None
+            return Constant(int(found[1], 16), offset, by, negative, inverted, absolute, found[3])
     elif bare.endswith("]") and not bare.startswith(("gdesc", "tmem", "cx", "c[")):
         terms, offset = _address(bare[bare.rindex("[") + 1 : -1])
         if len(terms) + (offset != 0) or "0x0" in bare:

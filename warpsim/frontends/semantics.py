@@ -7,6 +7,7 @@ instructions (UIADD3, ULEA, ...) do for uniform registers what their namesakes d
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -133,11 +134,7 @@ def _add(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def _positive(part: Operand) -> Operand:
-    if isinstance(part, Register):
-        return Register(part.name, suffix=part.suffix)
-    if isinstance(part, Constant):
-        return Constant(part.bank, part.offset, part.index)
-    return part
+    return replace(part, negative=False) if isinstance(part, Register | Constant) else part
 
 
 def _add_wide(parts: Parts) -> Effect:

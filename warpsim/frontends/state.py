@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -54,14 +55,12 @@ class State:
             value = self.register(part.name)
             if part.name.lstrip("U").startswith("P"):
                 return np.where(value < 0, UNKNOWN, 1 - value) if part.negative else value
-            if part.suffix not in ("", ".64"):
-                value = NOTHING  # a part of a register
         elif isinstance(part, Other) and part.text.startswith(("SR_", "SRZ")):
             value = self.special.get(part.text, NOTHING)
         else:
             return NOTHING
-        if isinstance(part, Register) and part.absolute:
-            return NOTHING
+        if isinstance(part, Register | Constant) and (part.absolute or part.suffix not in ("", ".64")):
+            return NOTHING  # a number without its sign, or a part of a register or word
         if getattr(part, "inverted", False):
             value = known(~value, value)
         return known(-value, value) if getattr(part, "negative", False) else value
@@ -84,13 +83,14 @@ class State:
                 return array(0), array(0)
             names = registers_of(part.name, 2)
             low, high = self.register(names[0]), self.register(names[1])
-            if part.inverted:
-                return NOTHING, NOTHING
-            return negated_pair(low, high) if part.negative else (low, high)
-        if isinstance(part, Constant) and not part.index:
-            return self.constants(part.bank, part.offset), self.constants(part.bank, part.offset + 4)
-        value = self.read(part)
-        return value, array(part.high if isinstance(part, Immediate) else 0) | np.minimum(value, 0)
+        elif isinstance(part, Constant):
+            low, high = self.constant(part), self.constant(replace(part, offset=part.offset + 4))
+        else:
+            value = self.read(part)
+            return value, array(part.high if isinstance(part, Immediate) else 0) | np.minimum(value, 0)
+        if part.inverted or part.absolute:
+            return NOTHING, NOTHING
+        return negated_pair(low, high) if part.negative else (low, high)
 
     def address(self, part: Address) -> Values:
         """Returns the byte addresses of an access."""
