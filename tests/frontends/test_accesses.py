@@ -142,6 +142,32 @@ def test_conflicts_that_differ_by_warp_count_with_their_mean():
     assert ways(found) == round((1 + 2 + 1 + 4 + 1 + 2 + 1 + 8) / 8)
 
 
+@pytest.mark.parametrize(
+    ("test", "index", "load", "expected"),
+    [
+        ("LT.AND P0, PT, R5, 0x8, PT", "IMAD R8, R5, 0x10, RZ", "LDS.128 R12, [R8]", 1),
+        ("LT.AND P0, PT, R5, 0x8, PT", "IMAD R8, R5, 0x20, RZ", "LDS.128 R12, [R8]", 2),
+        ("LT.AND P0, PT, R5, 0x9, PT", "IMAD R8, R5, 0x10, RZ", "LDS.128 R12, [R8]", 2),
+        ("EQ.AND P0, PT, R5, RZ, PT", "IMAD R8, R5, 0x10, RZ", "LDS.128 R12, [R8]", 1),
+        ("LT.AND P0, PT, R5, 0x8, PT", "IMAD R8, R5, 0x8, RZ", "LDS.64 R12, [R8]", 1),
+        ("LT.AND P0, PT, R5, 0x10, PT", "IMAD R8, R5, 0x8, RZ", "LDS.64 R12, [R8]", 1),
+        ("NE.AND P0, PT, R6, RZ, PT", "IMAD R8, R5, 0x100, RZ", "LDS.64 R12, [R8]", 16),  # odd threads, all in one group
+        ("NE.AND P0, PT, R6, RZ, PT", "LOP3.LUT R8, R7, 0x7ff, RZ, 0xc0, !PT", "LDS.64 R12, [R8]", 4),
+    ],
+)
+def test_threads_that_are_off_make_no_passes(test, index, load, expected):
+    """Those of 16 bytes come by eights, those of 8 bytes by sixteens, or twice as many where neighbours do not differ."""
+    lane, odd = "LOP3.LUT R5, R0, 0x1f, RZ, 0xc0, !PT", "LOP3.LUT R6, R0, 0x1, RZ, 0xc0, !PT"
+    assert ways(kernel(lane, odd, "IMAD R7, R5, 0x100, 0x70", f"ISETP.{test}", index, f"@P0 {load}")) == expected
+
+
+def test_warps_whose_threads_are_off_differ_in_their_passes():
+    """Of 256 threads, 8 and all others take turns by warp: the mean is that of 1 and 4 ways."""
+    rows = ["LOP3.LUT R5, R0, 0x1f, RZ, 0xc0, !PT", "LOP3.LUT R6, R0, 0x20, RZ, 0xc0, !PT", "IMAD R8, R0, 0x10, RZ"]
+    tests = ["ISETP.LT.AND P0, PT, R5, 0x8, PT", "ISETP.NE.OR P0, PT, R6, RZ, P0"]
+    assert ways(kernel(*rows, *tests, "@P0 LDS.128 R12, [R8]")) == round((1 + 4) / 2)
+
+
 @pytest.mark.parametrize(("opcode", "expected"), [("ATOMS.ADD", 32), ("ATOMS.POPC.INC.32", 1), ("LDS", 1)])
 def test_threads_that_update_one_word_of_shared_memory_follow_one_another(opcode, expected):
     """But where they only count, or read."""

@@ -96,7 +96,8 @@ class Tally:
         sectors, lines: sums over the executions with known addresses.
         updates: the same of the threads that have the most frequent address; of atomics only.
         contention: what all of these update; of atomics only.
-        patterns: the threads' addresses from the start of the lowest line on, as bytes -> executions.
+        patterns: the threads' addresses from the start of the lowest line on, as bytes -> executions; negative of threads that
+            are off.
     """
 
     warps: float = 0.0
@@ -152,8 +153,7 @@ class Tally:
             lanes, rows, weights = lanes[~bad], rows[~bad], weights[~bad]
             if not len(rows):
                 return
-        first = rows[np.arange(len(rows)), lanes.argmax(axis=1)]
-        full = np.where(lanes, rows, first[:, None])  # threads that are off repeat the first one's address
+        full = _filled(np.where(lanes, rows, -1))
         relative = full - (full.min(axis=1) // LINE_BYTES * LINE_BYTES)[:, None]
         sectors, lines = _sectors_and_lines(relative.tobytes())
         self.sectors += float((weights * sectors).sum())
@@ -162,15 +162,26 @@ class Tally:
             self.updates += float((weights * _most_alike(np.where(lanes, rows, -1 - np.arange(WARP_LANES)))).sum())
         if self.tallied < _MOST_TALLIED:
             self.tallied += 1
-            for row, weight in zip(relative, weights, strict=True):
+            for row, weight in zip(np.where(lanes, relative, -1), weights, strict=True):
                 key = row.tobytes()
                 self.patterns[key] = self.patterns.get(key, 0.0) + float(weight)
 
     def pattern(self) -> Addresses | None:
-        """Returns the most frequent pattern: int64[32], addresses from the start of the lowest line on; None: none is known."""
-        if not self.patterns:
-            return None
-        return np.frombuffer(max(self.patterns, key=lambda key: (self.patterns[key], key)), dtype=np.int64)
+        """Returns the most frequent pattern: int64[32], addresses from the start of the lowest line on; None: none is known.
+
+        Threads that are off have the address of the first one that is not.
+        """
+        found: dict[bytes, float] = {}
+        for key, count in self.patterns.items():
+            filled = _filled(np.frombuffer(key, np.int64)).tobytes()
+            found[filled] = found.get(filled, 0.0) + count
+        return np.frombuffer(max(found, key=lambda key: (found[key], key)), np.int64) if found else None
+
+
+def _filled(rows: Addresses) -> Addresses:
+    """Returns the addresses of warps in which threads that are off, with negative ones, repeat that of the first other thread."""
+    first = np.take_along_axis(rows, (rows >= 0).argmax(axis=-1, keepdims=True), axis=-1)
+    return np.where(rows < 0, first, rows)
 
 
 @lru_cache(maxsize=64)

@@ -31,7 +31,7 @@ def ways_of(one: MachineInstruction, tally: Tally) -> float:
     width = bytes_per_thread(one)
     patterns = [np.frombuffer(key, np.int64) for key in tally.patterns]
     is_constant = space_of(one) == "constant"
-    degrees = [len(np.unique(each // width)) if is_constant else conflict_degree(each, width) for each in patterns]
+    degrees = [len(np.unique(each[each >= 0] // width)) if is_constant else conflict_degree(each, width) for each in patterns]
     mean = float(np.average(degrees, weights=list(tally.patterns.values())))
     if not is_update(one) or {"POPC", "ARRIVE"} & set(one.opcode.split(".")):
         return mean
@@ -47,7 +47,10 @@ def lines_of(access: Access) -> int:
 
 
 def conflict_degree(addresses: Addresses, width: Width) -> int:
-    """Returns the degree of the bank conflict of a pattern, in the banks of all chips since Volta."""
+    """Returns the degree of the bank conflict of a pattern, in the banks of all chips since Volta.
+
+    Addresses of threads that are off are negative.
+    """
     return ways_of_today(addresses.tolist(), _BANKS, width)
 
 

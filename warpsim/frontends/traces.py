@@ -27,7 +27,7 @@ from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.trace_file import MOST_PENDING, Access, Head, Traced, TraceReader, WarpTrace, opened
 from warpsim.units import WARP_LANES
 
-FORM = 4
+FORM = 5
 """Version of the compiled form."""
 
 MOST_ROWS, MOST_ROWS_OF_WARP = 800_000, 512

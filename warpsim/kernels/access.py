@@ -168,15 +168,22 @@ def ways_of_today(addresses: Sequence[int], shared: Shared, bytes_per_thread: in
 
     8 bytes per thread come half a warp at a time, and 16 bytes a quarter. If all neighbours, or all threads two apart, read the
     same, twice as many threads come together. Each group has the ways of `bank_conflicts`. Counters of Ada and Hopper have it
-    so for five patterns (experiments/hardware).
+    so for five patterns (experiments/hardware). Threads that are off, whose addresses are negative, read the same as any other,
+    and a group of such threads has no ways.
     """
     threads = min(len(addresses), WARP_LANES * _WORD_BYTES // max(_WORD_BYTES, bytes_per_thread))
-    if threads < len(addresses) and any(
-        all(address == addresses[thread ^ apart] for thread, address in enumerate(addresses)) for apart in (1, 2)
-    ):
+    if threads < len(addresses) and any(_agree(addresses, apart) for apart in (1, 2)):
         threads *= 2
-    groups = (addresses[first : first + threads] for first in range(0, len(addresses), threads))
-    return sum(bank_conflicts(group, shared, bytes_per_thread) for group in groups)
+    groups = [
+        [address for address in addresses[first : first + threads] if address >= 0] for first in range(0, len(addresses), threads)
+    ]
+    return sum(bank_conflicts(group, shared, bytes_per_thread) for group in groups if group)
+
+
+def _agree(addresses: Sequence[int], apart: int) -> bool:
+    """Returns whether each thread reads the same as the one whose number differs by a bit, or one of the two is off."""
+    pairs = ((address, addresses[thread ^ apart]) for thread, address in enumerate(addresses))
+    return all(first == second or min(first, second) < 0 for first, second in pairs)
 
 
 def _coalesced_count(width: int, gpu: Gpu) -> int:
