@@ -112,3 +112,12 @@ def test_damaged_data_of_a_launch_are_named(monkeypatch):
     for read in (report.list_launches, report.read_report, report.read_launch):
         with pytest.raises(ProfileError, match=r"a\.ncu-rep, launch 0: is damaged: AttributeError"):
             read("a.ncu-rep")
+
+
+def test_a_launch_without_a_name_is_damaged(monkeypatch):
+    action = CountedAction("inst_executed", [8.0, 8.0])
+    action.name = lambda base: None
+    monkeypatch.setattr(report, "_actions", lambda path: iter([(path, 0, action, [])]))
+    for read in (report.list_launches, report.read_report, report.read_launch):
+        with pytest.raises(ProfileError, match=r"a\.ncu-rep, launch 0: is damaged: it has no name"):
+            read("a.ncu-rep")

@@ -101,7 +101,7 @@ def list_launches(path: str | os.PathLike[str]) -> list[tuple[int, str, Mapping[
     found: list[tuple[int, str, Mapping[str, Any]]] = []
     for where, number, action, _ in _actions(path):
         with _damage_named(where, number):
-            found.append((number, action.name(action.NameBase_DEMANGLED), _metrics(action)))
+            found.append((number, _name(where, number, action, action.NameBase_DEMANGLED), _metrics(action)))
     return found
 
 
@@ -141,6 +141,14 @@ def _version() -> str:
     return version("ncu-report")
 
 
+def _name(where: str, number: int, action: Any, base: int) -> str:
+    """Returns the name of a launch's kernel, in the form that the reader calls `base`."""
+    name = action.name(base)
+    if not isinstance(name, str) or not name:
+        raise ProfileError(f"{where}, launch {number}: is damaged: it has no name")
+    return name
+
+
 def _metrics(action: Any) -> dict[str, Any]:
     values = {}
     for name in action.metric_names():
@@ -168,9 +176,7 @@ def _launch(where: str, number: int, action: Any, cubins: list[Cubin], *, counte
 
 def _read(where: str, number: int, action: Any, cubins: list[Cubin], *, counted: bool) -> ProfiledLaunch:
     metrics = _metrics(action)
-    name = action.name(action.NameBase_MANGLED)
-    if not name:
-        raise ProfileError(f"{where}, launch {number}: is damaged: it has no name")
+    name = _name(where, number, action, action.NameBase_MANGLED)
     executed = _by_pc(action, "inst_executed") if counted and "inst_executed" in metrics else {}
     starts = [min(executed, default=0)]
     if "launch__function_pcs" in metrics and (pcs := action.metric_by_name("launch__function_pcs")).num_instances():
@@ -205,7 +211,7 @@ def _read(where: str, number: int, action: Any, cubins: list[Cubin], *, counted:
         if executed
     )
     code = tuple(sorted(code, key=lambda one: one.address))
-    title, rules = action.name(action.NameBase_DEMANGLED), tuple(_rules(action))
+    title, rules = _name(where, number, action, action.NameBase_DEMANGLED), tuple(_rules(action))
     return ProfiledLaunch(where, number, name, title, metrics, code, words, base, rules, sections, versions)
 
 
