@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies import examples
+from warpsim.frontends import nvdisasm
 from warpsim.frontends.api import from_sass
 from warpsim.frontends.cubin import Parameter, read_cubin
 from warpsim.frontends.errors import FrontEndError
@@ -254,6 +255,16 @@ def test_any_text_ends_in_functions_or_the_documented_error(text, listing):
 def test_what_nvdisasm_refuses_is_refused():
     with pytest.raises(FrontEndError, match=r"a\.cubin: nvdisasm"):
         disassemble(elf([(".text.f", 1, 0, bytes(32))], flags=0xFF << 8), "a.cubin")
+
+
+def test_a_disassembler_that_does_not_come_to_an_end_is_stopped(tmp_path, monkeypatch):
+    tool = tmp_path / "nvdisasm"
+    tool.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    tool.chmod(0o700)
+    monkeypatch.setattr(nvdisasm, "find_nvdisasm", lambda: tool)
+    monkeypatch.setattr(nvdisasm, "LIMIT_S", 0.1)
+    with pytest.raises(FrontEndError, match=r"^a\.cubin: nvdisasm did not come to an end within 0 seconds; the file may"):
+        disassemble(elf([(".text.f", 1, 0, bytes(32))], flags=80), "a.cubin")
 
 
 @pytest.mark.parametrize(

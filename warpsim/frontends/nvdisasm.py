@@ -13,6 +13,9 @@ from warpsim.frontends.cubin import Function, read_cubin
 from warpsim.frontends.errors import FrontEndError, MissingToolError, NoKernelError
 from warpsim.frontends.sass import MachineFunction, parse_disassembly
 
+LIMIT_S, LIMIT_S_PER_MEGABYTE = 120.0, 20.0
+"""Seconds that nvdisasm may take, which may never come to an end on a damaged file; else a megabyte takes it less than one."""
+
 
 def find_nvdisasm() -> Path | None:
     """Returns the path of nvdisasm: of the wheel nvidia-cuda-nvdisasm, or else on PATH; None where there is none."""
@@ -48,7 +51,7 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
     Raises:
         MissingToolError: nvdisasm is missing.
         NoKernelError: the file holds no kernel.
-        FrontEndError: the file is no cubin or is damaged, or nvdisasm does not know its architecture.
+        FrontEndError: the file is no cubin or is damaged, nvdisasm does not know its architecture, or it does not come to an end.
     """
     described = read_cubin(cubin, name)
     if not described.functions:
@@ -62,7 +65,13 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
-        done = subprocess.run([str(tool), "-c", "-hex", "-gi", str(path)], capture_output=True, text=True, check=False)
+        command = [str(tool), "-c", "-hex", "-gi", str(path)]
+        limit = LIMIT_S + LIMIT_S_PER_MEGABYTE * len(cubin) / 1e6
+        try:
+            done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=limit)
+        except subprocess.TimeoutExpired:
+            problem = f"nvdisasm did not come to an end within {limit:.0f} seconds; the file may be damaged"
+            raise FrontEndError(f"{name}: {problem}") from None
     if done.returncode:
         problem = (done.stderr.strip() or done.stdout.strip()).replace(str(path), name)
         raise FrontEndError(f"{name}: nvdisasm does not read it: {problem}")
