@@ -197,6 +197,14 @@ def test_constants_whose_addresses_depend_on_data_are_asked_for():
         kernel(*rows, patterns={7: "random"})
 
 
+def test_threads_may_access_different_arrays_far_apart():
+    """A variable of the device, whose addresses are in constant bank 4, and a parameter."""
+    rows = ["LOP3.LUT R7, R0, 0x1, RZ, 0xc0, !PT", "ISETP.NE.AND P0, PT, R7, RZ, PT"]
+    sums = ["IMAD.WIDE R2, R0, 0x4, c[0x0][0x160]", "@P0 IMAD.WIDE R2, R0, 0x4, c[0x4][0x8]"]
+    addresses = only(kernel(*rows, *sums, "LDG.E R4, [R2.64]"), "load").access.addresses
+    assert addresses[::2] == tuple(range(0, 128, 8)) and len({address // 128 for address in addresses}) == 2
+
+
 def test_an_access_of_256_bits_asks_for_a_sector_of_each_thread():
     rows = ["IMAD.WIDE R2, R0, 0x20, R2", "LDG.E.ENL2.256 R4, R12, [R2.64]"]
     one = only(kernel(*rows, arch=100, caches="none"), "load")

@@ -12,7 +12,7 @@ from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware.gpu import Shared
 from warpsim.kernels.access import thread_addresses, ways_of_today
-from warpsim.kernels.instruction import Access
+from warpsim.kernels.instruction import MAX_ADDRESS, MAX_STRIDE, Access
 from warpsim.units import LINE_BYTES, WARP_LANES
 
 _BANKS = Shared(banks=32, bank_bytes=4, lanes_per_pass=32)
@@ -81,7 +81,7 @@ def as_access(addresses: tuple[int, ...], width: Width) -> Access:
         addresses: of the 32 threads, in bytes from the start of a line on.
         width: bytes of each thread.
     """
-    aligned = [address // width * width for address in addresses]
+    aligned = [address // width * width for address in (addresses if max(addresses) <= MAX_ADDRESS else _nearer(addresses))]
     steps = {second - first for first, second in pairwise(aligned)}
     fields: dict[str, Any] = {"bytes_per_thread": width, "offset_bytes": aligned[0]}
     step = steps.pop() if len(steps) == 1 else -1
@@ -89,6 +89,14 @@ def as_access(addresses: tuple[int, ...], width: Width) -> Access:
         return Access(pattern="broadcast", **fields)
     if step == width:
         return Access(pattern="coalesced", **fields)
-    if step > 0 and step % width == 0:
+    if step > 0 and step % width == 0 and step // width <= MAX_STRIDE:
         return Access(pattern="stride", stride=step // width, **fields)
     return Access(pattern="addresses", bytes_per_thread=width, addresses=tuple(aligned))
+
+
+def _nearer(addresses: tuple[int, ...]) -> list[int]:
+    """Returns the addresses of threads of which some access another array so far away that `Access` cannot say it, less far."""
+    lines, places = np.unique(np.array(addresses) // LINE_BYTES, return_inverse=True)
+    steps = np.minimum(np.diff(lines, prepend=lines[0]), MAX_ADDRESS // LINE_BYTES // len(addresses))
+    nearer: list[int] = (np.cumsum(steps)[places] * LINE_BYTES + np.array(addresses) % LINE_BYTES).tolist()
+    return nearer
