@@ -9,6 +9,7 @@ import pytest
 import warpsim as ws
 from tests.support.damage import damaged
 from warpsim.frontends import evaluate, listings
+from warpsim.frontends.errors import FrontEndError
 
 LISTINGS = [listings.folder() / f"{stem}.sm_{arch}.sass" for stem, arch in (("vector", 80), ("rows", 90), ("reduction", 75))]
 
@@ -17,6 +18,14 @@ def other_operands(rows, at, draw):
     """Other numbers and opcodes."""
     opcode = draw.choice(["LEA", "SHF", "PRMT", "BMSK", "LOP3.LUT", "ISETP.GE"])
     rows[at] = rows[at].replace("0x", "0xffff").replace("IADD3", opcode)
+
+
+def other_brackets(rows, at, draw):
+    """Operands with other brackets, bars and signs, or fewer operands."""
+    places = [place for place, character in enumerate(rows[at]) if character in "[]|,.+-"]
+    if places:
+        place = draw.choice(places)
+        rows[at] = rows[at][:place] + draw.choice(["", "[", "]", "|", "][", "-", "c["]) + rows[at][place + draw.randint(0, 1) :]
 
 
 def check(seed):
@@ -32,9 +41,10 @@ def check(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            listing = damaged(text, draw, characters="0123456789RUP[].,-x!@:` ", separator=", ", others=[other_operands])
+            others = [other_operands, other_brackets]
+            listing = damaged(text, draw, characters="0123456789RUP[].,-x!@:` ", separator=", ", others=others)
             ws.kernels.from_sass(listing, draw.choice(names), **stated)
-        except ValueError as error:
+        except FrontEndError as error:
             assert str(error), seed
 
 

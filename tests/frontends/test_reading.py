@@ -12,7 +12,7 @@ from warpsim.frontends.api import from_sass
 from warpsim.frontends.cubin import Parameter, read_cubin
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
-from warpsim.frontends.operands import register_slots
+from warpsim.frontends.operands import Other, Register, operands, register_slots
 from warpsim.frontends.sass import Control, MachineInstruction, decode_control, parse_disassembly, parse_text, write_listing
 from warpsim.frontends.symbols import instance_name, pick_function, plain_name, qualified_name
 
@@ -236,6 +236,9 @@ def test_text_that_is_neither_form_is_refused():
         (".target sm_80\n.function f\nMOV R1\n", "line 3"),
         (".target x\n.function f\n--:-:-:-:1 EXIT\n", r"\.target x: must be"),
         (".target sm_80\n.function f\n.registers many\n--:-:-:-:1 EXIT\n", "must be a number"),
+        (".target sm_80\n.function f\n.shared -5\n--:-:-:-:1 EXIT\n", "'-5': must be a number from 0 to 1000000000"),
+        (".target sm_80\n.function f\n--:-:-:-:1 LDG.E R2, R0]\n", r"line 3: 'R2, R0\]': its brackets do not match"),
+        (DISASSEMBLY.replace("c[0x0][0x28]", "c[0x0][0x28"), r"line 8: 'R1, c\[0x0\]\[0x28': its brackets do not match"),
     ):
         with pytest.raises(FrontEndError, match=message):
             parse_text(text)
@@ -249,6 +252,14 @@ def test_any_text_ends_in_functions_or_the_documented_error(text, listing):
         parse_text(head + text)
     except FrontEndError as error:
         assert str(error)
+
+
+def test_damaged_operands_are_named_with_their_file_and_line(tmp_path):
+    listing = tmp_path / "a.sass"
+    listing.write_text(LISTING_OF_PORTS.replace("FADD R5, RZ, c[0x0][0x160]", "LDG.E R5, R2.64]"), encoding="utf-8")
+    with pytest.raises(FrontEndError, match=r"a\.sass: line 6: 'R5, R2\.64\]': its brackets do not match"):
+        from_sass(listing, launch=(1, 32))
+    assert operands("R2, R0]") == (Register("R2"), Other("R0]"))
 
 
 @pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")

@@ -372,6 +372,30 @@ def test_numbers_are_compared(text, x, flags):
     assert (found["P0"][0], found["P1"][0]) == flags
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FFMA R3, R1, R2",
+        "FSETP.GT.AND P0, P1, R1, R2, R3",
+        "FSEL R3, R1, R2, R4",
+        "ISETP.GT.AND P0, PT, R1, R2, R3",
+        "ISETP.GT.AND.EX P0, PT, R1, R2, PT, R3",
+        "SEL R3, R1, R2, R4",
+        "PLOP3.LUT P0, PT, P1, R2, PT, 0x80, 0x0",
+    ],
+)
+def test_a_form_that_is_not_foreseen_computes_nothing_that_is_known(text):
+    opcode, _, rest = text.partition(" ")
+    assert semantics.effect_of(MachineInstruction(0, opcode, rest)) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["IMAD.WIDE.U32 RZ, P0, R1, R2, R4", "MOV.64 RZ, R2", "LDC.64 RZ, c[0x0][0x160]", "SEL.64 RZ, R2, R4, PT"]
+)
+def test_a_pair_may_go_nowhere(text):
+    assert "RZ" in computed(text, 7, R1=1, R2=2, R3=3, R4=4, R5=5)
+
+
 def test_a_number_that_is_none_or_is_not_foreseen():
     assert np.isnan(np.uint32(computed("FSEL R3, R1, -QNAN , !PT", R1=0)["R3"][0]).view(np.float32))
     assert semantics.effect_of(MachineInstruction(0, "FSEL", "R3, R1, MANY, !PT")) is None

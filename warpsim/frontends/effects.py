@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warpsim.frontends.integers import Values
-from warpsim.frontends.operands import Operand, Register, is_predicate
+from warpsim.frontends.operands import Operand, Register, is_predicate, registers_of
 from warpsim.frontends.state import State
 
 Effect = Callable[[State], list[tuple[str, Values]]]
@@ -23,6 +23,19 @@ def name_of(part: Operand) -> str:
     if not isinstance(part, Register):
         raise ValueError
     return part.name
+
+
+def names_of(part: Operand, count: int) -> list[str]:
+    """Returns the names of consecutive registers, of which an operand is the first; of one that is always zero, its own."""
+    name = name_of(part)
+    return registers_of(name, count) or [name] * count
+
+
+def predicate(part: Operand) -> Operand:
+    """Returns an operand that must be a predicate."""
+    if not is_predicate(part):
+        raise ValueError
+    return part
 
 
 def split(parts: Parts) -> tuple[str, list[str], list[Operand], list[Operand]]:

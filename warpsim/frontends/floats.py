@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of
+from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, predicate
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, combine, extended, known, signed
 from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, is_predicate
 from warpsim.frontends.state import State
@@ -79,8 +79,8 @@ def _whole(suffixes: Suffixes) -> Callable[[NDArray[Any]], NDArray[Any]]:
 
 def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
     """FMNMX: the smaller or the larger of two numbers, as a predicate says; of a number and none, the number."""
-    result, read_a, read_b, chooser = name_of(parts[0]), _reader(parts[1]), _reader(parts[2]), parts[3]
-    if set(suffixes) - {"FTZ"} or not is_predicate(chooser):
+    result, read_a, read_b, chooser = name_of(parts[0]), _reader(parts[1]), _reader(parts[2]), predicate(parts[3])
+    if set(suffixes) - {"FTZ"}:
         raise ValueError
 
     def effect(s: State) -> list[tuple[str, Values]]:
@@ -127,7 +127,8 @@ def add(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
     """FFMA: a product and a third number, rounded once."""
-    return _multiply_add(suffixes, *parts[:4])
+    result, a, b, c = parts[:4]
+    return _multiply_add(suffixes, result, a, b, c)
 
 
 def _multiply_add(suffixes: Suffixes, result: Operand, a: Operand, b: Operand, c: Operand) -> Effect:
@@ -148,7 +149,7 @@ def _multiply_add(suffixes: Suffixes, result: Operand, a: Operand, b: Operand, c
 
 def select(suffixes: Suffixes, parts: Parts) -> Effect:
     """FSEL: one of two numbers."""
-    result, read_a, read_b, chooser = name_of(parts[0]), _reader(parts[1]), _reader(parts[2]), parts[3]
+    result, read_a, read_b, chooser = name_of(parts[0]), _reader(parts[1]), _reader(parts[2]), predicate(parts[3])
 
     def effect(s: State) -> list[tuple[str, Values]]:
         which, x, y = s.read(chooser), read_a(s), read_b(s)
@@ -159,7 +160,7 @@ def select(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def compare(suffixes: Suffixes, parts: Parts) -> Effect:
     """FSETP: compares two numbers, and combines the outcome with a predicate; U: true as well if one of them is none."""
-    first, second, also = name_of(parts[0]), name_of(parts[1]), parts[4]
+    first, second, also = name_of(parts[0]), name_of(parts[1]), predicate(parts[4])
     read_a, read_b = _reader(parts[2]), _reader(parts[3])
     how, combining = suffixes[0], next(word for word in suffixes[1:] if word in ("AND", "OR", "XOR"))
     function, unordered = _COMPARISONS[how.removesuffix("U")], how.endswith("U")

@@ -97,7 +97,7 @@ def _operand(text: str) -> Operand:
         if len(index) <= 1:
             by = index[0][0] if index else None
             return Constant(int(found[1], 16), offset, by, negative, inverted, absolute, found[3])
-    elif bare.endswith("]") and not bare.startswith(("gdesc", "tmem", "cx", "c[")):
+    elif bare.endswith("]") and "[" in bare and not bare.startswith(("gdesc", "tmem", "cx", "c[")):
         terms, offset = _address(bare[bare.rindex("[") + 1 : -1])
         if len(terms) + (offset != 0) or "0x0" in bare:
             return Address(terms, offset)

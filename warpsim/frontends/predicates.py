@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from warpsim.frontends import integers
 from warpsim.frontends.async_copies import first_lanes
-from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, split
+from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, names_of, predicate, split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
-from warpsim.frontends.operands import Immediate, Register, is_predicate, masked_predicates, registers_of
+from warpsim.frontends.operands import Immediate, Register, is_predicate, masked_predicates
 from warpsim.frontends.state import State
 from warpsim.units import WARP_LANES
 
@@ -17,7 +17,7 @@ from warpsim.units import WARP_LANES
 def predicate_logic(suffixes: Suffixes, parts: Parts) -> Effect:
     """PLOP3: two functions of three predicates, each given by a table."""
     first, second = name_of(parts[0]), name_of(parts[1])
-    a, b, c, table, other = parts[2:7]
+    (a, b, c), (table, other) = map(predicate, parts[2:5]), parts[5:7]
     if not isinstance(table, Immediate) or not isinstance(other, Immediate):
         raise ValueError
     tables = ((first, table.value), (second, other.value))
@@ -26,11 +26,11 @@ def predicate_logic(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def compare(suffixes: Suffixes, parts: Parts) -> Effect:
     """ISETP: compares two values, and combines the outcome with a predicate."""
-    first, second, a, b, also = name_of(parts[0]), name_of(parts[1]), parts[2], parts[3], parts[4]
+    first, second, a, b, also = name_of(parts[0]), name_of(parts[1]), parts[2], parts[3], predicate(parts[4])
     how = suffixes[0]
     is_signed, wide = "U32" not in suffixes and "U64" not in suffixes, _is_wide(suffixes)
     combining = next((word for word in suffixes if word in ("AND", "OR", "XOR")), "")
-    lower = parts[5] if "EX" in suffixes else None
+    lower = predicate(parts[5]) if "EX" in suffixes else None
     if how not in integers.COMPARISONS or not combining or "64" in suffixes:
         raise ValueError
 
@@ -55,8 +55,7 @@ def compare(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def select(suffixes: Suffixes, parts: Parts) -> Effect:
     """SEL: one of two values."""
-    result, a, b, chooser = name_of(parts[0]), parts[1], parts[2], parts[3]
-    names = registers_of(result, 2) if "64" in suffixes else [result]
+    names, a, b, chooser = names_of(parts[0], 2 if "64" in suffixes else 1), parts[1], parts[2], predicate(parts[3])
 
     def effect(s: State) -> list[tuple[str, Values]]:
         which = s.read(chooser)
@@ -90,7 +89,7 @@ def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
 def _minimum_of_pairs(suffixes: Suffixes, parts: Parts) -> Effect:
     """IMNMX.U64: the smaller or the larger of two values of 64 bits, as the predicate after them says."""
     parts = parts[next(k for k, part in enumerate(parts) if not is_predicate(part)) :]
-    names, (a, b, chooser) = registers_of(name_of(parts[0]), 2), parts[1:4]
+    names, a, b, chooser = names_of(parts[0], 2), parts[1], parts[2], predicate(parts[3])
 
     def effect(s: State) -> list[tuple[str, Values]]:
         x, y, smaller = s.read_pair(a), s.read_pair(b), s.read(chooser)
@@ -113,7 +112,7 @@ def _is_wide(suffixes: Suffixes) -> bool:
 
 def add_minimum(suffixes: Suffixes, parts: Parts) -> Effect:
     """VIADDMNMX: the smaller or the larger of a + b and c; with RELU, at least 0."""
-    result, a, b, c, chooser = name_of(parts[0]), *parts[1:5]
+    result, a, b, c, chooser = name_of(parts[0]), *parts[1:4], predicate(parts[4])
     if set(suffixes) - {"U32", "S32", "RELU"}:
         raise ValueError
 

@@ -7,6 +7,7 @@ wait mask, read counter, write counter, yield, stall count.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,9 @@ VOLTA = 70
 """The first architecture whose instructions carry control fields in 128-bit encodings."""
 
 NO_COUNTER = 7
+
+_MOST = 10**9
+"""Largest number in the directives of a listing, such as bytes of shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,8 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
     """Returns the functions in the output of `nvdisasm -c`, with or without `-hex` and `-gi`, or `-g`.
 
     Raises:
-        FrontEndError: the text names no architecture, or holds no function.
+        FrontEndError: the text names no architecture, or holds no function, or the brackets of operands do not match; then the
+            message has the number of the line.
     """
     target = re.search(r"^\s*\.target\s+sm_(\d+)", text, re.MULTILINE) or re.search(r"\bEF_CUDA_SM(\d+)", text)
     functions: list[MachineFunction] = []
@@ -176,14 +181,14 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
         code.clear()
         labels.clear()
 
-    for row in text.splitlines():
+    for number, row in enumerate(text.splitlines(), 1):
         if found := _INSTRUCTION.match(row):
             if not name:
                 name = "kernel"
             code.append(
                 MachineInstruction(
-                    int(found["address"], 16), found["opcode"], found["rest"].strip(), (found["guard"] or "").strip(),
-                    tuple(labels), lines.line,
+                    int(found["address"], 16), found["opcode"], _operands(found["rest"].strip(), number),
+                    (found["guard"] or "").strip(), tuple(labels), lines.line,
                 )
             )  # fmt: skip
             labels.clear()
@@ -298,9 +303,10 @@ def parse_listing(text: str) -> list[MachineFunction]:
                 )
             code.append(
                 MachineInstruction(
-                    16 * len(code), found["opcode"], found["rest"] or "", found["guard"] or "", tuple(labels), line, control
+                    16 * len(code), found["opcode"], _operands(found["rest"] or "", number), found["guard"] or "",
+                    tuple(labels), line, control,
                 )
-            )
+            )  # fmt: skip
             labels.clear()
         elif row.endswith(":") and " " not in row:
             labels.append(row[:-1])
@@ -363,12 +369,20 @@ def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> Ma
     )
 
 
+def _operands(text: str, row: int) -> str:
+    """Returns the operands of the instruction in a line of this number, of which all brackets must be opened and closed."""
+    brackets = re.sub(r"[^\[\]]", "", text)
+    if brackets.replace("[]", ""):
+        raise FrontEndError(f"line {row}: {text[:60]!r}: its brackets do not match")
+    return text
+
+
 def _number(text: str, row: int | None = None) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        where = "" if row is None else f"line {row}: "
-        raise FrontEndError(f"{where}{text!r}: must be a number") from None
+    with contextlib.suppress(ValueError):
+        if 0 <= (number := int(text, 0)) <= _MOST:
+            return number
+    where = "" if row is None else f"line {row}: "
+    raise FrontEndError(f"{where}{text!r}: must be a number from 0 to {_MOST}")
 
 
 def _hex(text: str) -> bytes:

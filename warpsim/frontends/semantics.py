@@ -13,7 +13,7 @@ import numpy as np
 
 from warpsim.frontends import floats, integers, predicates, windows
 from warpsim.frontends.async_copies import is_phase_test
-from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, split
+from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, names_of, split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.operands import (
     Constant,
@@ -25,7 +25,6 @@ from warpsim.frontends.operands import (
     is_predicate,
     operands,
     refilled_words,
-    registers_of,
     stack_words,
 )
 from warpsim.frontends.sass import MachineInstruction
@@ -53,7 +52,7 @@ def effect_of(one: MachineInstruction) -> Effect | None:
 def _spill_or_refill(one: MachineInstruction, words: tuple[str, ...]) -> Effect:
     """STL and LDL of registers: the words of the stack hold their values meanwhile."""
     (register,) = (part for part in operands(one.operands) if isinstance(part, Register))
-    names = registers_of(register.name, len(words)) or [register.name] * len(words)
+    names = names_of(register, len(words))
     pairs = list(zip(names, words, strict=True) if refilled_words(one) else zip(words, names, strict=True))
     return lambda s: [(result, s.register(source)) for result, source in pairs]
 
@@ -72,8 +71,8 @@ def _query(one: MachineInstruction, *, if_shared: bool) -> Effect:
 def _move(suffixes: Suffixes, parts: Parts) -> Effect:
     result, source = name_of(parts[0]), parts[1]
     if "64" in suffixes:
-        low, high = registers_of(result, 2)
-        return lambda s: list(zip((low, high), s.read_pair(source), strict=True))
+        names = names_of(parts[0], 2)
+        return lambda s: list(zip(names, s.read_pair(source), strict=True))
     return lambda s: [(result, s.read(source))]
 
 
@@ -94,7 +93,7 @@ def _constant_load(suffixes: Suffixes, parts: Parts) -> Effect:
         bits = int(part[1:])
         return lambda s: [(result, integers.extended(s.constant(source, bits // 8), bits, is_signed=part[0] == "S"))]
     count = 2 if "64" in suffixes else 4 if "128" in suffixes else 1
-    names = registers_of(result, count)
+    names = names_of(parts[0], count)
     words = [Constant(source.bank, source.offset + 4 * k, source.index) for k in range(count)]
     return lambda s: [(name, s.read(word)) for name, word in zip(names, words, strict=True)]
 
@@ -103,7 +102,7 @@ def _special(suffixes: Suffixes, parts: Parts) -> Effect:
     result = name_of(parts[0])
     source = parts[1]
     if isinstance(source, Other) and source.text == "SRZ":
-        names = registers_of(result, 1 if "32" in suffixes else 2)
+        names = names_of(parts[0], 1 if "32" in suffixes else 2)
         return lambda s: [(name, array(0)) for name in names]
     return lambda s: [(result, s.read(source))]
 
@@ -139,8 +138,8 @@ def _positive(part: Operand) -> Operand:
 
 def _add_wide(parts: Parts) -> Effect:
     """IADD.64: a sum of pairs."""
-    result, carries, values, _ = split(parts)
-    names = registers_of(result, 2)
+    _, carries, values, _ = split(parts)
+    names = names_of(parts[0], 2)
 
     def effect(s: State) -> list[tuple[str, Values]]:
         low, high = array(0), array(0)
@@ -168,7 +167,7 @@ def _multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
     a, b, c = values
     carry = tail[0] if "X" in suffixes and tail else None
     if "WIDE" in suffixes or "HI" in suffixes:
-        names = registers_of(result, 2)
+        names = names_of(parts[0], 2)
 
         def wide(s: State) -> list[tuple[str, Values]]:
             more = array(0) if carry is None else s.read(carry)
