@@ -1,5 +1,7 @@
 """Statements have the counts of the code that they stand for."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -57,7 +59,7 @@ def of_counts(*executions, warps):
     )
     ops = {"ISETP": "int", "BRA": "branch", "MUFU": "sfu", "BAR": "barrier"}
 
-    def emit(block):
+    def emit(block, come):
         bases = (flow.function.code[index].base for index in flow.blocks[block].code)
         return [Instruction(ops[base]) for base in bases if base in ops]
 
@@ -93,6 +95,49 @@ def test_two_sides_that_meet_at_barriers_keep_what_each_of_them_does():
     assert [one.op if isinstance(one, Instruction) else one.warps for one in kept] == [(0, 1), "barrier", (0, 1)]
     sides = [[one.op for one in side] for both in (kept[0], kept[2]) for side in (both.then, both.orelse)]
     assert sides == [["load"], ["sfu"], ["alu", "branch"], ["load"]]
+
+
+def executions_by(statements, warp):
+    """How often a warp of a block is expected to execute each operation class, until it exits."""
+    found, left = Counter(), 1.0
+    for one in statements:
+        if isinstance(one, Instruction):
+            found[one.op] += left
+            continue
+        falls = one.falls_through(warp)
+        for side, share in ((one.then, falls), (one.orelse, 1 - falls)):
+            inside = executions_by(side, warp)
+            found.update({op: count * share * left for op, count in inside.items()})
+        left *= 1 - falls * executions_by(one.then, warp)["exit"]
+    return found
+
+
+@pytest.mark.parametrize(("beyond", "both"), [("0xf", None), ("0x2f", (0, 1))])
+def test_a_condition_on_the_warps_number_inside_one_on_the_block_keeps_the_counts(beyond, both):
+    """Two warps of eight come in a quarter of the blocks, which is left to chance, or in three quarters; one of them goes on."""
+    rows = (
+        "S2R R0, SR_CTAID.X", "S2R R1, SR_TID.X", "ISETP.GT.U32.AND P0, PT, R1, 0x3f, PT",
+        f"ISETP.GT.U32.OR P0, PT, R0, {beyond}, P0", "@P0 BRA `(.L_end)", "MUFU.RCP R2, R2",
+        "ISETP.GT.U32.AND P1, PT, R1, 0x1f, PT", "@!P1 STG.E [R4.64], R2", "@P1 BRA `(.L_next)", "FADD R2, R2, R2", ".L_next:",
+        "MUFU.RCP R3, R2", ".L_end:", "IMAD R6, R6, R6, R6", "EXIT",
+    )  # fmt: skip
+    found = kernel(*rows, launch="64,256", patterns={"0x70": "coalesced"})
+    of_block = sum((executions_by(found.body, warp) for warp in range(8)), Counter())
+    blocks = 1 / 4 if both is None else 3 / 4
+    assert [of_block[op] for op in ("sfu", "store", "alu")] == pytest.approx([4 * blocks, blocks, blocks])
+    inner = [one.warps for one in only(found, Conditional) if getattr(one.then[0], "op", "") in ("store", "alu")]
+    assert inner == ([None, None] if both is None else [(0,), (0,)])
+
+
+def test_the_one_warp_that_goes_on_in_each_block_does_so_as_often_where_chance_lets_others_exit():
+    """Seven warps of eight exit in a quarter of the blocks, which is left to chance, and the rest of them later."""
+    rows = (
+        "S2R R0, SR_CTAID.X", "S2R R1, SR_TID.X", "ISETP.GT.U32.AND P1, PT, R1, 0x1f, PT",
+        "ISETP.GT.U32.AND P0, PT, R0, 0x2f, P1", "@P0 EXIT", "MUFU.RCP R2, R2", "@P1 EXIT", "FADD R2, R2, R2", "EXIT",
+    )  # fmt: skip
+    found = kernel(*rows, launch="64,256")
+    of_block = sum((executions_by(found.body, warp) for warp in range(8)), Counter())
+    assert (of_block["sfu"], of_block["alu"]) == pytest.approx((8 - 7 / 4, 1))
 
 
 @pytest.mark.parametrize(("least", "warps", "share"), [(4, (0, 1), 0.8), (16, None, 0.1)])

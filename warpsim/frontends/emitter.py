@@ -16,6 +16,7 @@ from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is
 from warpsim.frontends.caches import Hits
 from warpsim.frontends.dependences import Waits, has_control_fields, is_group_product, products_left
 from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.evaluation import Counts
 from warpsim.frontends.flow import Flow, Place
 from warpsim.frontends.flow import place as _place
 from warpsim.frontends.handovers import Handover
@@ -110,8 +111,8 @@ class Emitter:
         others = f"; such are at {', '.join(self.unknown)}" if self.unknown else ", and none in the kernel"
         return found + [f"patterns[{key!r}]: no access with unknown addresses is there{others}" for key in unused]
 
-    def block(self, number: int) -> list[Statement]:
-        """Returns the instructions of a block."""
+    def block(self, number: int, come: Counts) -> list[Statement]:
+        """Returns the instructions of a block, to which each warp comes in the program in proportion to `come`."""
         found: list[Statement] = []
         made = in_order(
             [index for index in self.flow.blocks[number].code if self._counts(index)],
@@ -120,7 +121,7 @@ class Emitter:
             make=lambda index, sources: self.instruction(number, index, sources),
         )
         for index, one in made:
-            found.append(self._if_made(number, index, one))
+            found.append(self._if_made(number, index, one, come))
             rest = self.function.code[index : self.flow.blocks[number].code.stop]
             if is_phase_test(rest[0]) and not is_peek(rest) and (number, index) not in self.handovers:
                 found += self._phase(number, index)
@@ -161,7 +162,7 @@ class Emitter:
         self.unnamed[f"{where}: {what}"] = None
         return []
 
-    def _if_made(self, number: int, index: int, one: Instruction) -> Statement:
+    def _if_made(self, number: int, index: int, one: Instruction, come: Counts) -> Statement:
         """Returns an instruction, under a condition if it is an access that only some of the warps make.
 
         At a barrier that is off for most warps nobody waits; to any other, all are taken to come.
@@ -178,7 +179,7 @@ class Emitter:
                 self.unnamed[f"{_place(self.function, index)}: {what}"] = None
         if self.sampled is None or one.op not in ACCESSING_OPS or (number, index) not in self.accesses:
             return one
-        rule = self.sampled.condition(number, index)
+        rule = self.sampled.condition(number, index, come)
         return one if rule is None else under(rule, [one], [], src=one.src, cost=Cost(gap_cycles=1))
 
     def waited(self, place: Place) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warpsim.frontends.accesses import Tally
-from warpsim.frontends.evaluation import Evaluation, Given
+from warpsim.frontends.evaluation import Counts, Evaluation, Given
 from warpsim.frontends.flow import place
 from warpsim.frontends.structure import which_warps
 
@@ -22,8 +22,11 @@ class Sampled:
         _, self.stated = given.probabilities_by_place
         self.notes: dict[str, None] = {}
 
-    def condition(self, number: int, index: int) -> dict[str, Any] | None:
-        """Returns the rule of a conditional for an access of a block; None: all warps make it, but for a few."""
+    def condition(self, number: int, index: int, come: Counts) -> dict[str, Any] | None:
+        """Returns the rule of a conditional for an access of a block; None: all warps make it, but for a few.
+
+        Each warp comes to the block in the program in proportion to `come`.
+        """
         found, here = self.evaluation, self.evaluation.counts[number]
         tally, made = found.accesses[number, index], found.made[number, index]
         if tally.doubtful:
@@ -34,7 +37,7 @@ class Sampled:
             self.notes[f"{where}: whether a thread makes the access {opcode} depends on data: {how}"] = None
         if tally.warps > (1 - SPREAD) * float((here * found.weights).sum()):
             return None
-        return which_warps(made, here, found.weights, found.warp_in_block)
+        return which_warps(made, here, come, found.weights, found.warp_in_block)
 
     def share(self, number: int, index: int) -> float:
         """Returns in which share of the executions of a block by warps an instruction under a guard is on for any thread."""

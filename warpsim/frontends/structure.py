@@ -2,7 +2,9 @@
 
 Blocks come in an order that follows the flow, so no structure of the source is needed. Within a loop, trips are executions of its
 header over entries. A block that only some warps execute stands in a conditional; neighbours that complement each other are its
-two sides. Counts that are known in sum only take the same path: one "warp" that holds the sums.
+two sides. Where chance decides at a conditional, other warps come to a side than those that were counted there, so that those
+that come in the program (`come`) are followed beside the counts. Counts that are known in sum only take the same path: one
+"warp" that holds the sums.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ Counts = NDArray[np.float64]
 Tasks = tuple[tuple[int, ...], tuple[int, ...]]
 """The numbers of the warps that execute a side of a conditional, and of those that do not; none: not known."""
 
-Emit = Callable[[int], list[Statement]]
-"""Returns the instructions of a block."""
+Emit = Callable[[int, Counts], list[Statement]]
+"""Returns the instructions of a block, to which each warp comes in the program in proportion to a number."""
 
 _UNEVEN = 0.1
 """Share of the mean trips of a loop by which those of two warps may differ before it is said that the mean stands for them."""
@@ -38,6 +40,9 @@ _LONG_LOOP = 50
 
 _MOSTLY = 0.5
 """Share of the executions by some warps alone from which on it is not left to chance which warps execute a side."""
+
+_NEARLY = 0.05
+"""Relative difference of the executions of a side in the program from those that were counted that is not corrected."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class Structure:
         """Returns the statements of the whole program."""
         loop = self.flow.loop_at().get(0)
         here = self.counts.get(0, self.none) if loop is None else self.entries.get(loop, self.none)
-        statements = self._sequence(self._items(None), here, top=True, members=tuple(range(self.specialised)))
+        statements = self._sequence(self._items(None), here, here, top=True, members=tuple(range(self.specialised)))
         while ends_with_exit(statements):
             statements.pop()
         return statements
@@ -114,39 +119,48 @@ class Structure:
         return float((counts * self.weights).sum())
 
     def _sequence(
-        self, items: list[_Item], here: Counts, *, top: bool = False, members: tuple[int, ...] = ()
+        self, items: list[_Item], here: Counts, come: Counts, *, top: bool = False, members: tuple[int, ...] = ()
     ) -> list[Statement]:
-        """Returns the statements of items in a place to which the warps come `here` times, and these once if they have tasks."""
+        """Returns the statements of items in a place to which the warps came `here` times, and these once if they have tasks.
+
+        In the program they come in proportion to `come`.
+        """
         out: list[Statement] = []
         at = 0
         while at < len(items):
             if top:
-                here, members = self.ends_with_exit(out, items[at:], here, members)
+                here, come, members = self.ends_with_exit(out, items[at:], here, come, members)
             if self._covers(items[at].counts, here):
-                out += self._inline(items[at])
+                out += self._inline(items[at], come)
                 at += 1
                 continue
             end = at + 1
             while end < len(items) and self._within(items[end].counts, items[at].counts):
                 end += 1
             side, before = items[at:end], self.last
-            if top and self._leaves(side[-1]) and self._makes(items[end:], here - side[0].counts):
-                chosen, left = self._chosen(side[0].counts, here, members)
-                then = [*self._sequence(side, side[0].counts, members=chosen), Instruction("exit")]
-                self._conditional(out, side[0].counts, here, then, [], tasks=(chosen, left))
-                here, members = here - side[0].counts, left
+            taken = side[0].counts
+            chosen, left = self._chosen(taken, here, members)
+            if top and self._leaves(side[-1]) and self._makes(items[end:], here - taken):
+                rule, inside, outside = self._split(taken, here, come)
+                then = [*self._sequence(side, taken, inside, members=chosen), Instruction("exit")]
+                self._conditional(out, taken, here, rule, then, [], (chosen, left))
+                here, come, members = here - taken, outside, left
                 at = end
                 continue
             other_end = end
-            if end < len(items) and self._complements(side[0].counts, items[end].counts, here):
+            if end < len(items) and self._complements(taken, items[end].counts, here):
                 other_end = end + 1
                 while other_end < len(items) and self._within(items[other_end].counts, items[end].counts):
                     other_end += 1
-            other = items[end:other_end]
-            chosen, left = self._chosen(side[0].counts, here, members)
-            then = self._sequence(side, side[0].counts, members=chosen)
-            orelse = self._sequence(other, other[0].counts, members=left) if other else []
-            self._conditional(out, side[0].counts, here, then, orelse, self._stated(before, side[0]), (chosen, left))
+            other, stated = items[end:other_end], self._stated(before, side[0])
+            rule, inside, outside = self._split(taken, here, come, stated)
+            then = self._sequence(side, taken, inside, members=chosen)
+            if not then and other:
+                side, other, chosen, left, stated = other, [], left, chosen, None if stated is None else 1 - stated
+                rule, inside, outside = self._split(here - taken, here, come, stated)
+                then, taken = self._sequence(side, side[0].counts, inside, members=chosen), here - taken
+            orelse = self._sequence(other, other[0].counts, outside, members=left) if other else []
+            self._conditional(out, taken, here, rule, then, orelse, (chosen, left))
             at = other_end
         return out
 
@@ -157,15 +171,28 @@ class Structure:
         return (members[:first], members[first:]) if abs(count - first) <= self.tolerance * len(members) else ((), ())
 
     def ends_with_exit(
-        self, out: list[Statement], rest: list[_Item], here: Counts, members: tuple[int, ...]
-    ) -> tuple[Counts, tuple[int, ...]]:
-        """Lets those warps exit that come to nothing that is left; returns how many come on, and which."""
+        self, out: list[Statement], rest: list[_Item], here: Counts, come: Counts, members: tuple[int, ...]
+    ) -> tuple[Counts, Counts, tuple[int, ...]]:
+        """Lets those warps exit that come to nothing that is left; returns how many come on, also in the program, and which."""
         ahead = np.minimum(self._most(rest), here)
         if self._covers(ahead, here) or not (out and isinstance(out[-1], Instruction) and out[-1].op == "branch"):
-            return here, members
+            return here, come, members
         on, off = self._chosen(ahead, here, members)
-        self._conditional(out, here - ahead, here, [Instruction("exit")], [], tasks=(off, on))
-        return ahead, on
+        rule, _, outside = self._split(here - ahead, here, come)
+        self._conditional(out, here - ahead, here, rule, [Instruction("exit")], [], (off, on))
+        return ahead, outside, on
+
+    def _split(
+        self, taken: Counts, here: Counts, come: Counts, stated: float | None = None
+    ) -> tuple[dict[str, Any], Counts, Counts]:
+        """Returns the rule of a conditional, and how the warps come to both of its sides in the program."""
+        rule: dict[str, Any] = {"probability": stated}
+        if stated is None:
+            rule = which_warps(taken, here, come, self.weights, self.warp_in_block)
+        inside: Counts = come * rule.get("probability", 1.0)
+        if self.warp_in_block is not None and "warps" in rule:
+            inside = np.where(np.isin(self.warp_in_block, rule["warps"]), inside, 0.0)
+        return rule, inside, come - inside
 
     def _most(self, items: list[_Item]) -> Counts:
         most = self.none
@@ -189,12 +216,12 @@ class Structure:
     def _complements(self, a: Counts, b: Counts, here: Counts) -> bool:
         return self._sum(np.abs(a + b - here)) <= max(self.tolerance, 1e-9) * self._sum(here)
 
-    def _inline(self, item: _Item) -> list[Statement]:
+    def _inline(self, item: _Item, come: Counts) -> list[Statement]:
         if item.block is not None:
             self.last = item.block
-            return self.emit(item.block)
+            return self.emit(item.block, come)
         assert item.loop is not None
-        return self._loop(item.loop)
+        return self._loop(item.loop, come)
 
     def _stated(self, before: int | None, side: _Item) -> float | None:
         """Returns the probability of a side that follows a branch whose probability is stated."""
@@ -208,19 +235,16 @@ class Structure:
         out: list[Statement],
         taken: Counts,
         here: Counts,
+        rule: dict[str, Any],
         then: list[Statement],
         orelse: list[Statement],
-        stated: float | None = None,
-        tasks: Tasks = ((), ()),
+        tasks: Tasks,
     ) -> None:
         """Adds a conditional, by `tasks` where the warps of its sides are known; the branch before it becomes its own."""
         last = out[-1] if out else None
         branch = last if isinstance(last, Instruction) and last.op == "branch" else None
         if branch is not None:
             out.pop()
-        if not then and orelse:
-            then, orelse, taken, tasks = orelse, [], here - taken, tasks[::-1]
-            stated = None if stated is None else 1 - stated
         if not then:
             if branch is not None:
                 out.append(branch)
@@ -233,7 +257,6 @@ class Structure:
                 then, orelse = without_barriers(then), without_barriers(orelse)
             out.append(under({"warps": tasks[0]}, then, orelse, **own))
             return
-        rule = which_warps(taken, here, self.weights, self.warp_in_block) if stated is None else {"probability": stated}
         sides = _between_barriers(then), _between_barriers(orelse)
         if len(sides[0]) == len(sides[1]) > 1:  # warps of both meet at barriers, wherever these stand
             out += _around_barriers(rule, *sides, own)
@@ -253,7 +276,7 @@ class Structure:
             then, orelse = without_barriers(then), without_barriers(orelse)
         out.append(under(rule, then, orelse, **own))
 
-    def _loop(self, loop: int) -> list[Statement]:
+    def _loop(self, loop: int, come: Counts) -> list[Statement]:
         """Returns a loop. Where it is left in the middle, what stands before comes once more."""
         header = self.flow.loops[loop].header
         runs, entries = self.counts[header], self.entries[loop]
@@ -262,10 +285,10 @@ class Structure:
         back = runs - entries
         rest = items[middle:]
         if rest and self._makes(rest, back):
-            first = [statement for item in items[:middle] for statement in self._inline(item)]
-            full = self._trips(header, back, entries, [*first, *self._sequence(rest, back)])
+            first = [statement for item in items[:middle] for statement in self._inline(item, come)]
+            full = self._trips(header, back, entries, [*first, *self._sequence(rest, back, come)])
             return [*full, *first]
-        return self._trips(header, runs, entries, self._sequence(items, runs))
+        return self._trips(header, runs, entries, self._sequence(items, runs, come))
 
     def _trips(self, header: int, runs: Counts, entries: Counts, body: list[Statement]) -> list[Statement]:
         """Returns a body that is repeated as often as its warps did, on average over warps and entries."""
@@ -303,29 +326,38 @@ def _repeated(body: list[Statement], trips: int) -> list[Statement]:
     return [Loop(body=tuple(body), trips=trips)] if trips > 1 else body
 
 
-def which_warps(taken: Counts, here: Counts, weights: Counts, warp_in_block: NDArray[np.int64] | None) -> dict[str, Any]:
+def which_warps(
+    taken: Counts, here: Counts, come: Counts, weights: Counts, warp_in_block: NDArray[np.int64] | None
+) -> dict[str, Any]:
     """Returns the rule of a conditional: the numbers of the warps that execute its side, or the share of the executions that do.
 
     The numbers of the warps in their blocks are the rule if they alone decide. Both are, if all others never execute the side,
-    and these mostly do.
+    and these mostly do. Where too many or too few of these warps come in the program, the share is the rule.
 
     Args:
         taken: executions of the side by each warp.
         here: executions of the branch before it by each warp.
+        come: how the executions of that branch in the program are spread over the warps.
         weights: what each warp stands for.
         warp_in_block: number of each warp in its block; None: only the share is asked for.
     """
-    if warp_in_block is not None and (numbers := _executing_numbers(taken, here, warp_in_block)):
+    if warp_in_block is not None and come.any() and (numbers := _executing_numbers(taken, here, warp_in_block)):
         chosen = np.isin(warp_in_block, numbers)
-        if (taken >= here)[chosen].all():
+        come = come * _share(here, come, weights)
+        share = _share(taken[chosen], come[chosen], weights[chosen])
+        sides = (taken * weights).sum(), ((here - taken) * weights).sum()
+        wrong = abs(((taken - np.where(chosen, come, 0.0)) * weights).sum())
+        if (taken >= here)[chosen].all() and wrong <= _NEARLY * min(sides):
             return {"warps": numbers}
-        if (share := _share(taken[chosen], here[chosen], weights[chosen])) >= _MOSTLY:
+        if _MOSTLY <= share < 1:
             return {"warps": numbers, "probability": share}
-    return {"probability": _share(taken, here, weights)}
+    return {"probability": min(1.0, _share(taken, here, weights))}
 
 
 def _share(taken: Counts, here: Counts, weights: Counts) -> float:
-    return min(1.0, float((taken * weights).sum()) / float((here * weights).sum()))
+    """Returns the executions of a side by those of the branch before it."""
+    come = float((here * weights).sum())
+    return float((taken * weights).sum()) / come if come else math.inf
 
 
 def _executing_numbers(taken: Counts, here: Counts, warp_in_block: NDArray[np.int64]) -> tuple[int, ...]:

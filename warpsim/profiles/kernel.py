@@ -122,7 +122,7 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None, l1_hit:
         {loop: count * one for loop, count in flows.entries.items()},
         one,
         None,
-        emitter.block,
+        lambda block, _: emitter.block(block),
         tolerance=_TOLERANCE,
         specialised=warps_of_block(launch) if emitter.partial_barriers else 0,
     )
