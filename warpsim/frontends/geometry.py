@@ -49,26 +49,62 @@ class Geometry:
         """Returns blocks that stand for the grid, each with the number of blocks that it stands for.
 
         Along each dimension the last block stands for itself, as the first one does where there is room, and some between, in
-        irregular places, for the others. They have so many threads at most, or are one block.
+        irregular places, for the others. They have so many threads at most, or are one block; but where there is room for
+        several, a few more blocks stand for those whose indices x and y are the same.
         """
         room = max(1, most_threads // (self.block_warps * WARP_LANES))
         counts = [1, 1, 1]
         while larger := [d for d in range(3) if counts[d] < self.grid[d] and math.prod(counts) * (1 + 1 / counts[d]) <= room]:
             counts[min(larger, key=lambda d: (counts[d], -self.grid[d]))] += 1
-        picks = [_picks(size, count) for size, count in zip(self.grid, counts, strict=True)]
-        chosen = [(tuple(at for at, _ in one), math.prod(weight for _, weight in one)) for one in product(*picks)]
-        return [((x, y, z), float(weight)) for (x, y, z), weight in chosen]
+        along_x, along_y, along_z = (_picks(size, count) for size, count in zip(self.grid, counts, strict=True))
+        has_diagonal = min(self.grid[:2]) > 1 and room > 1
+        chosen = [one for x, y in product(along_x, along_y) for one in _in_plane(x, y, has_diagonal=has_diagonal)]
+        return [((x, y, z.at), float(weight * z.stands_for)) for (x, y), weight in chosen for z in along_z]
 
 
-def _picks(size: int, count: int) -> list[tuple[int, int]]:
-    """Returns some indices of a dimension, each with the number of indices that it stands for."""
+@dataclass(frozen=True)
+class _Pick:
+    """An index of a dimension, which stands for all those of a range."""
+
+    at: int
+    begin: int
+    end: int
+
+    @property
+    def stands_for(self) -> int:
+        """Indices for which it stands."""
+        return self.end - self.begin
+
+
+def _picks(size: int, count: int) -> list[_Pick]:
+    """Returns some indices of a dimension, in order."""
     if count >= size:
-        return [(at, 1) for at in range(size)]
-    first, last = [(0, 1)] if count > 2 else [], [(size - 1, 1)] if count > 1 else []
-    parts = count - len(first) - len(last)
-    edges = [len(first) + (size - len(first) - len(last)) * part // parts for part in range(parts + 1)]
-    inner = [(begin + _place(end - begin, part, parts), end - begin) for part, (begin, end) in enumerate(pairwise(edges))]
-    return [*first, *inner, *last]
+        return [_Pick(at, at, at + 1) for at in range(size)]
+    first, last = int(count > 2), int(count > 1)
+    parts = count - first - last
+    edges = [first + (size - first - last) * part // parts for part in range(parts + 1)]
+    inner = [_Pick(begin + _place(end - begin, part, parts), begin, end) for part, (begin, end) in enumerate(pairwise(edges))]
+    ends = _Pick(0, 0, 1), _Pick(size - 1, size - 1, size)
+    return [*ends[:first], *inner, *ends[2 - last :]]
+
+
+def _in_plane(x: _Pick, y: _Pick, *, has_diagonal: bool) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yields indices x and y that stand for those of two ranges, each with the number of blocks that it stands for.
+
+    Blocks with the same x and y are few, and many kernels do something else in them: they have one of their own that stands for
+    them, and the other one stands for the others.
+    """
+    blocks = x.stands_for * y.stands_for
+    same = range(max(x.begin, y.begin), min(x.end, y.end))
+    if not has_diagonal or not same:
+        yield (x.at, y.at), blocks
+        return
+    middle = same[len(same) // 2]
+    yield (middle, middle), len(same)
+    if blocks > len(same):
+        beside = [(x.at, b) for b in (y.at, y.begin + y.end - 1 - y.at, y.at + 1, y.at - 1) if y.begin <= b < y.end]
+        beside += [(a, y.at) for a in (x.at + 1, x.at - 1) if x.begin <= a < x.end]
+        yield next((a, b) for a, b in beside if a != b), blocks - len(same)
 
 
 def _place(size: int, part: int, parts: int) -> int:
