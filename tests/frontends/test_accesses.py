@@ -73,6 +73,16 @@ def test_its_share_can_be_stated(key):
     assert made(kernel(*DOUBTFUL, probabilities={key: 0.3}), "store") == pytest.approx(0.3)
 
 
+def test_the_share_of_an_access_under_a_known_predicate_can_be_stated():
+    """By its address, and by its line where no predicate of that is unknown."""
+    known = ["ISETP.GE.AND P1, PT, R9, 0x10, PT", ".line 7", "@!P1 STG.E [R2.64+0x40], R6"]
+    for key in (7, "0x50"):
+        assert made(kernel(*known, probabilities={key: 0.3}), "store") == pytest.approx(0.3)
+    both = [*DOUBTFUL[:2], known[0], *DOUBTFUL[2:], known[2]]
+    assert made(kernel(*both, probabilities={7: 0.3}), "store") == pytest.approx(0.3 + 1 / 4)
+    assert made(kernel(*both, probabilities={7: 0.3, "0x80": 0.5}), "store") == pytest.approx(0.3 + 0.5)
+
+
 def test_a_key_that_names_neither_branch_nor_access_lists_both():
     with pytest.raises(FrontEndError, match=r"branches: none; accesses under a predicate: 7 or '0x60'"):
         kernel(*DOUBTFUL, probabilities={8: 0.3})
@@ -219,7 +229,8 @@ def test_sampled_blocks_stand_for_all(launch):
     geometry = as_geometry(launch)
     sample = geometry.sample()
     assert sum(weight for _, weight in sample) == geometry.blocks and all(weight >= 1 for _, weight in sample)
-    assert len({block for block, _ in sample}) == len(sample) <= max(1, 2048 // (32 * geometry.block_warps))
+    few = sum(x != y or geometry.grid[1] == 1 for (x, y, _), _ in sample)  # without those of the diagonal
+    assert len({block for block, _ in sample}) == len(sample) and few <= max(1, 2048 // (32 * geometry.block_warps))
     assert all(0 <= at < size for block, _ in sample for at, size in zip(block, geometry.grid, strict=True))
     last = tuple(size - 1 for size in geometry.grid)
     assert math.prod(geometry.grid) == 1 or last in {block for block, _ in sample}
@@ -234,6 +245,16 @@ def test_sampled_blocks_have_the_mean_index_of_all(launch, most):
     for axis, size in enumerate(geometry.grid):
         mean = sum(weight * block[axis] for block, weight in sample) / geometry.blocks
         assert mean == pytest.approx((size - 1) / 2, abs=0.5)
+
+
+@pytest.mark.parametrize("launch", ["128x128,256", "32x32,256", "64x64,512", "300x200,128", "2x1000,256", "64x64x4,512"])
+@pytest.mark.parametrize("most", [2048, 16384])
+def test_sampled_blocks_of_the_diagonal_are_as_many_as_all(launch, most):
+    geometry = as_geometry(launch)
+    sample = geometry.sample(most)
+    width, height, depth = geometry.grid
+    assert sum(weight for (x, y, _), weight in sample if x == y) == min(width, height) * depth
+    assert sum(weight for _, weight in sample) == geometry.blocks
 
 
 def test_trips_of_loops_over_a_grid_are_those_of_all_threads_on_average():

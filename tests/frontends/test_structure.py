@@ -185,6 +185,40 @@ def test_a_branch_on_data_takes_the_probability_that_is_given_or_one_half_with_a
         kernel(*BRANCH, probabilities={3: 0.5})
 
 
+DIAGONAL = (
+    ".line 4", "S2R R0, SR_CTAID.X", "S2R R1, SR_CTAID.Y", "ISETP.NE.AND P0, PT, R0, R1, PT", "@P0 BRA `(.L_end)",
+    "MUFU.RCP R2, R2", ".L_end:", "IMAD R6, R6, R6, R6", "EXIT",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [4, "0x30"])
+def test_a_stated_probability_holds_where_the_condition_is_known(key):
+    assert counts(kernel(*DIAGONAL, launch="64x64,256"))["sfu"] == pytest.approx(1 / 64)
+    found = kernel(*DIAGONAL, launch="64x64,256", probabilities={key: 0.3})
+    assert counts(found)["sfu"] == pytest.approx(0.3) and [one.probability for one in only(found, Conditional)] == [0.3]
+
+
+@pytest.mark.parametrize(("key", "share"), [(4, 1 / 2), ("0x70", 1.0)])
+def test_of_a_line_those_branches_are_stated_whose_conditions_are_not_known(key, share):
+    """A bound check and a condition on data in one line: the launch decides the first one unless its address is named."""
+    rows = (
+        ".line 4", "S2R R0, SR_CTAID.X", "LDS R2, [RZ]", "ISETP.GE.AND P1, PT, R0, 0x20, PT", "NOP", "NOP", "NOP", "NOP",
+        "@P1 BRA `(.L_end)", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_end)", "MUFU.RCP R2, R2", ".L_end:",
+        "IMAD R6, R6, R6, R6", "EXIT",
+    )  # fmt: skip
+    found = kernel(*rows, probabilities={key: 1.0, "0x90": 0.25})
+    assert counts(found)["sfu"] == pytest.approx(0.25 * share)
+
+
+def test_a_line_that_closes_a_loop_states_no_known_condition():
+    rows = (
+        ".line 4", "S2R R0, SR_CTAID.X", "MOV R9, RZ", ".L_loop:", "ISETP.GT.U32.AND P0, PT, R0, 0xf, PT", "@P0 BRA `(.L_on)",
+        "MUFU.RCP R2, R2", ".L_on:", "IADD3 R9, R9, 0x1, RZ", "ISETP.GE.AND P1, PT, R9, 0x14, PT", "@!P1 BRA `(.L_loop)", "EXIT",
+    )  # fmt: skip
+    assert counts(kernel(*rows, probabilities={4: 0.9})) == counts(kernel(*rows))
+    assert counts(kernel(*rows, probabilities={"0x30": 0.9}))["sfu"] == pytest.approx(18)
+
+
 def test_one_of_several_branches_of_a_line_is_named_by_its_address():
     rows = (*BRANCH[:4], "@P0 BRA `(.L_end)", *BRANCH[4:])
     with pytest.warns(AssumptionWarning) as notes:

@@ -11,7 +11,7 @@ from warpsim.frontends.caches import caches_of, notes_of_caches
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.emitter import Emitter
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.evaluate import evaluate
+from warpsim.frontends.evaluate import as_stated, evaluate
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import Place, make_flow
 from warpsim.frontends.geometry import Geometry
@@ -39,7 +39,7 @@ class Choices:
         arguments: of the kernel, by name, by number, or in order; what is left out is unknown.
         trips: loop -> number of trips, where it depends on data.
         probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
-            that depends on data.
+            that depends on data, or is to be another one than the launch says.
         patterns: access, by line or address -> its pattern, where its addresses depend on data; for shared memory the ways of its
             bank conflict, for constants how many of them a warp reads, for a copy by a tensor map its bytes or tile (tiles.py).
         caches: chip whose caches decide how often accesses hit; None: one of the architecture; "none": no access hits.
@@ -74,7 +74,7 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     _check_bounds(function, geometry)
     flow = make_flow(function)
     arguments, tiles = argument_bytes(function, choices.arguments), tiles_of(choices.patterns)
-    given = Given(flow, geometry, arguments, choices.trips, choices.probabilities, tiles)
+    given = as_stated(Given(flow, geometry, arguments, choices.trips, choices.probabilities, tiles))
     evaluation = evaluate(given)
     waits = waits_of(flow)
     shared = function.shared_bytes + geometry.dynamic_shared

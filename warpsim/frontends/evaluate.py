@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from warpsim.frontends.flow import Place
 from warpsim.frontends.flow import place as place_in
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import NOTHING, UNKNOWN, Values, array, known
+from warpsim.frontends.keys import are_named_by_address, branches_of_lines_with_loops
 from warpsim.frontends.leaps import Leaps
 from warpsim.frontends.operands import calls_outside, conditions, read, table_of
 from warpsim.frontends.patterns import rows_named
@@ -39,6 +41,28 @@ _MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
 
 _INSTRUCTION_BYTES = 16
 """Bytes of an instruction, from Volta on."""
+
+
+def as_stated(given: Given) -> Given:
+    """Returns what is given, with the branches that go as the caller states although their conditions are known.
+
+    An address names a branch in any case. A line names those of its branches whose conditions are not known; if it has none,
+    the others, unless one of them says how often a loop runs.
+
+    Raises:
+        FrontEndError: as `Evaluator.run`.
+    """
+    flow, (stated, _) = given.flow, given.probabilities_by_place
+    named = are_named_by_address(flow, given.probabilities)
+    by_address = {block for block in stated if flow.blocks[block].code[-1] in named}
+    given = replace(given, overruled=frozenset(by_address))
+    by_line = stated.keys() - by_address - branches_of_lines_with_loops(flow)
+    if not by_line:
+        return given
+    run = Evaluator(given)
+    run.run()
+    lines = {flow.last(block).line for block in run.open}
+    return replace(given, overruled=given.overruled | {block for block in by_line if flow.last(block).line not in lines})
 
 
 def evaluate(given: Given) -> Evaluation:
@@ -83,7 +107,9 @@ class Evaluator:
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
         self.watches: list[Watch] = []
         self.if_it_holds: dict[str, dict[str, Values]] = {}  # unknown guard of a block -> what registers hold if it holds
-        self.decided: set[int] = set()
+        self.overruled = given.overruled
+        self.decided: set[int] = set()  # blocks whose branches have been decided by conditions
+        self.open: set[int] = set()  # blocks with conditions that were not known, of some threads at least
         self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
         self.reached = 0  # bytes of shared memory, up to the end of the accesses with known addresses
         self.executed, self.most_executed = 0, MAX_STEPS
@@ -286,11 +312,13 @@ class Evaluator:
             condition = np.where((condition == 0) | (value == 0), 0, np.where((condition < 0) | (value < 0), UNKNOWN, 1))
         jumps = mask & (condition == 1)
         open_lanes = mask & (condition < 0)
-        if self.decisions.are_stated_as_trips(number, leaving=self.is_too_long()):
+        if open_lanes.any():
+            self.open.add(number)
+        if number in self.overruled or self.decisions.are_stated_as_trips(number, leaving=self.is_too_long()):
             jumps, open_lanes = np.zeros_like(mask), mask  # as the caller says, whatever the condition is
         if block.following is None:
             jumps, open_lanes = mask, np.zeros_like(mask)
-        if block.following is not None and (mask & (condition >= 0)).any():
+        if block.following is not None and number not in self.overruled and (mask & (condition >= 0)).any():
             self.decided.add(number)
         if open_lanes.any():
             warps = warps_of(open_lanes)

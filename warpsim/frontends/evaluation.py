@@ -37,6 +37,7 @@ class Given:
         probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
             that depends on data.
         tiles: what copies by tensor maps move, by line or address.
+        overruled: blocks that end in a branch which goes as `probabilities` say although its condition is known.
     """
 
     flow: Flow
@@ -45,6 +46,7 @@ class Given:
     trips: Mapping[Key, int] = field(default_factory=dict)
     probabilities: Mapping[Key, float] = field(default_factory=dict)
     tiles: Mapping[str, Tile] = field(default_factory=dict)
+    overruled: frozenset[int] = frozenset()
 
     @cached_property
     def steps(self) -> Steps:

@@ -159,5 +159,18 @@ def probabilities_by_place(flow: Flow, probabilities: Mapping[Key, float]) -> tu
     return by_block, by_access
 
 
+def are_named_by_address(flow: Flow, probabilities: Mapping[Key, float]) -> set[int]:
+    """Returns the instructions that keys name by their addresses."""
+    named = {str(key) for key in probabilities}
+    return {n for n, one in enumerate(flow.function.code) if keys_of(one)[-1] in named}
+
+
+def branches_of_lines_with_loops(flow: Flow) -> set[int]:
+    """Returns the blocks that end in a branch of a line of which another one, or the same, says how often a loop runs."""
+    deciding = (closing or leaving[:1] for closing, leaving in zip(flow.closing, flow.leaving, strict=True))
+    lines = {flow.last(block).line for blocks in deciding for block in blocks}
+    return {block for block in branches_of(flow) if flow.last(block).line in lines}
+
+
 def _plain(key: Key) -> Key:
     return int(key) if isinstance(key, str) and key.isdecimal() else key

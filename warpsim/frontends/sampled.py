@@ -7,6 +7,7 @@ from typing import Any
 from warpsim.frontends.accesses import Tally
 from warpsim.frontends.evaluation import Counts, Evaluation, Given
 from warpsim.frontends.flow import place
+from warpsim.frontends.keys import are_named_by_address
 from warpsim.frontends.structure import which_warps
 
 SPREAD = 0.05
@@ -20,6 +21,9 @@ class Sampled:
     def __init__(self, given: Given, evaluation: Evaluation) -> None:
         self.flow, self.evaluation = given.flow, evaluation
         _, self.stated = given.probabilities_by_place
+        self.named = are_named_by_address(given.flow, given.probabilities)
+        code = given.flow.function.code
+        self.doubtful = {code[index].line for (_, index), tally in evaluation.accesses.items() if tally.doubtful}
         self.notes: dict[str, None] = {}
 
     def condition(self, number: int, index: int, come: Counts) -> dict[str, Any] | None:
@@ -29,15 +33,19 @@ class Sampled:
         """
         found, here = self.evaluation, self.evaluation.counts[number]
         tally, made = found.accesses[number, index], found.made[number, index]
+        if index in self.stated and (tally.doubtful or self._is_overruled(index)):
+            return {"probability": self.stated[index]}
         if tally.doubtful:
-            if index in self.stated:
-                return {"probability": self.stated[index]}
             where, opcode = place(self.flow.function, index), self.flow.function.code[index].opcode
             how = "all warps are taken to make it; state their share with probabilities"
             self.notes[f"{where}: whether a thread makes the access {opcode} depends on data: {how}"] = None
         if tally.warps > (1 - SPREAD) * float((here * found.weights).sum()):
             return None
         return which_warps(made, here, come, found.weights, found.warp_in_block)
+
+    def _is_overruled(self, index: int) -> bool:
+        """Returns whether an access under a predicate that is known is made as the caller states, as `as_stated` of branches."""
+        return index in self.named or self.flow.function.code[index].line not in self.doubtful
 
     def share(self, number: int, index: int) -> float:
         """Returns in which share of the executions of a block by warps an instruction under a guard is on for any thread."""
