@@ -54,6 +54,9 @@ def test_arguments_go_by_name_by_number_or_in_order():
     assert all(kernel == kernels[0] for kernel in kernels)
     with pytest.raises(FrontEndError, match=r"args\['m'\]: .* has no such parameter; parameters: 0 x, 1 a, 2 n"):
         ws.kernels.from_sass(LISTING, args={"m": 1})
+    for args, twice in (({2: 4, "n": 50}, r"args\['n'\] = 50: args\[2\]"), ({"2": 4, 2: 4}, r"args\[2\] = 4: args\['2'\]")):
+        with pytest.raises(FrontEndError, match=rf"{twice} gives this parameter, too"):
+            ws.kernels.from_sass(LISTING, args=args)
     with pytest.raises(FrontEndError, match=r"args\['n'\] = 4294967296: must fit in 4 bytes"):
         ws.kernels.from_sass(LISTING, args={"n": 2**32})
     with pytest.raises(FrontEndError, match=r"args\['a'\] = 1e\+39: must fit in 4 bytes"):

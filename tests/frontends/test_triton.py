@@ -47,6 +47,11 @@ def test_the_compiler_learns_which_arguments_are_multiples_of_16(n, accesses):
     assert counts(kernel)["store"] == accesses
 
 
+def test_an_argument_is_given_once():
+    with pytest.raises(FrontEndError, match=r"args\['n'\] = 50: args\[3\] gives this parameter, too"):
+        ws.kernels.from_triton(add, SIGNATURE, {"block": 1024}, 1024, args={3: 4, "n": 50})
+
+
 @triton.jit(do_not_specialize=["n"])
 def add_any(x, y, out, n, block: tl.constexpr = 1024):
     at = tl.program_id(0) * block + tl.arange(0, block)

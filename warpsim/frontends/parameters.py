@@ -91,7 +91,7 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
             not given are unknown.
 
     Raises:
-        FrontEndError: there is no such parameter, or a value does not fit.
+        FrontEndError: there is no such parameter, a value does not fit, or two are for the same bytes.
     """
     base, parameters = parameters_of(function)
     names = [one.name or str(number) for number, one in enumerate(parameters)]
@@ -102,12 +102,18 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
     for number, one in enumerate(places):
         if _is_pointer(one):
             _put(found, base + one.offset, ((number + 1) << ARRAYS_APART).to_bytes(8, "little"))
+    keys: dict[int, str | int] = {}  # byte -> the argument that gives it
     for key, value in given.items():
-        if str(key) in members:
-            _put(found, base + members[str(key)].offset, _bytes(key, value, members[str(key)]))
-            continue
-        number = place_of(key, names, plain_name(function.name), f"; members: {_listed(members)}" if members else "")
-        _put(found, base + parameters[number].offset, _bytes(key, value, parameters[number]))
+        one = members.get(str(key))
+        if one is None:
+            number = place_of(key, names, plain_name(function.name), f"; members: {_listed(members)}" if members else "")
+            one = parameters[number]
+        data = _bytes(key, value, one)
+        for offset in range(one.offset, one.offset + len(data)):
+            if offset in keys:
+                raise given_twice(key, value, keys[offset])
+            keys[offset] = key
+        _put(found, base + one.offset, data)
     declared = {base + one.offset + k for one in places for k in range(one.size)}
     for offset in list(found):
         padding = offset + 1
@@ -128,6 +134,11 @@ def place_of(key: object, names: Sequence[str], function: str, more: str = "") -
         there = ", ".join(f"{n} {name}" if name != str(n) else name for n, name in enumerate(names)) or "none"
         raise FrontEndError(f"args[{key!r}]: {function} has no such parameter; parameters: {there}{more}")
     return number
+
+
+def given_twice(key: object, value: object, other: object) -> FrontEndError:
+    """Returns the error for an argument of a parameter that another one gives, too, by its name or number."""
+    return FrontEndError(f"args[{key!r}] = {value!r}: args[{other!r}] gives this parameter, too")
 
 
 def _is_pointer(one: Parameter) -> bool:

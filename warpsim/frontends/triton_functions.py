@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from warpsim.arguments import did_you_mean
 from warpsim.frontends.errors import FrontEndError, MissingToolError
 from warpsim.frontends.nvdisasm import disassemble
-from warpsim.frontends.parameters import place_of
+from warpsim.frontends.parameters import given_twice, place_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.symbols import pick_function
 
@@ -158,8 +158,16 @@ def _types(fn: Any, signature: Mapping[str, str], constants: Mapping[str, Any]) 
 def _by_name(fn: Any, names: list[str], args: Any) -> dict[str, Any]:
     """Returns the arguments that are given, by name; `names` are those that are no constants, in order."""
     pairs = args.items() if isinstance(args, Mapping) else enumerate(args)
-    placed = [(place_of(key, names, _name(fn)), value) for key, value in pairs]
-    return {names[place]: value for place, value in placed if value is not None}
+    found: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
+    for key, value in pairs:
+        name = names[place_of(key, names, _name(fn))]
+        if value is None:
+            continue
+        if name in keys:
+            raise given_twice(key, value, keys[name])
+        found[name], keys[name] = value, key
+    return found
 
 
 def load_triton_function(path: Path, name: str) -> Any:
