@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.listings import counts, kernel, only
-from warpsim.frontends import evaluate, leaps
+from warpsim.frontends import evaluate, leaps, structure
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.kernels.statements import Conditional, Loop
 
@@ -134,8 +134,31 @@ def test_trips_that_depend_on_data_are_asked_for_and_can_be_given_by_line_or_lab
         kernel(*DATA, trips={6: 7})
     with pytest.raises(FrontEndError, match=r"trips\[5\] = -1: must be an integer from 0"):
         kernel(*DATA, trips={5: -1})
+    with pytest.raises(FrontEndError, match=r"trips\[5\] = 1000000000001: must be an integer from 0 to 1000000000000$"):
+        kernel(*DATA, trips={5: 10**12 + 1})
     with pytest.raises(FrontEndError, match=r"trips\['\.L_loop'\] = 0: warps come to this loop"):
         kernel(*DATA, trips={5: 0})
+
+
+@pytest.mark.filterwarnings("ignore:.*addresses of LDG")
+@pytest.mark.parametrize("trips", [10**12 - 1, 10**12])
+def test_loops_have_up_to_the_most_trips_that_can_be_stated(trips):
+    sums = ["IADD3 R7, R7, 0x1, RZ", "IADD3 R8, R8, -0x1, RZ", "ISETP.GE.AND P1, PT, R7, c[0x0][0x168], PT"]
+    for rows in ((), sums):
+        found = kernel(*DATA[:3], *rows, *DATA[3:], trips={5: trips}, arguments={"n": 2**31 - 1})
+        assert [loop.trips for loop in only(found, Loop)] == [trips]
+    outer = (".line 7", "@P0 BRA `(.L_outer)", "EXIT")
+    nest = kernel(".L_outer:", "MUFU.RCP R6, R6", *DATA[1:-1], *outer, trips={5: trips, 7: 9})
+    assert [loop.trips for loop in only(nest, Loop)] == [9, trips]
+
+
+def test_more_trips_than_a_loop_can_have_are_refused(monkeypatch):
+    monkeypatch.setattr(structure, "MAX_TRIPS", 1000)
+    rows = ("MOV R3, RZ", ".L_loop:", "IADD3 R3, R3, 0x1, RZ", "ISETP.GE.AND P0, PT, R3, c[0x0][0x168], PT")
+    back = ("@!P0 BRA `(.L_loop)", "EXIT")
+    assert [loop.trips for loop in only(kernel(*rows, *back, arguments={"n": 1000}), Loop)] == [1000]
+    with pytest.raises(FrontEndError, match=r"the loop at address 0x0010 of f: 1001 trips: must be at most 1000$"):
+        kernel(*rows, *back, arguments={"n": 1001})
 
 
 UNROLLED = """\

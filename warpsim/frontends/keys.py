@@ -9,6 +9,7 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.operands import conditions, guard_of
 from warpsim.frontends.sass import MachineInstruction
+from warpsim.kernels.statements import MAX_TRIPS
 
 Key = str | int
 """A loop, a branch or an access: a line of the source, or a label or address."""
@@ -73,12 +74,12 @@ def trips_by_loop(flow: Flow, trips: Mapping[Key, int]) -> dict[int, int]:
     """Returns loop -> trips. A label goes before a line.
 
     Raises:
-        FrontEndError: a key names no loop, a line is that of several, or a number of trips is negative.
+        FrontEndError: a key names no loop, a line is that of several, or a number of trips is negative or too large.
     """
     found: dict[int, int] = {}
     for key, count in sorted(trips.items(), key=lambda item: isinstance(_plain(item[0]), str)):
-        if type(count) is not int or count < 0:
-            raise FrontEndError(f"trips[{key!r}] = {count!r}: must be an integer from 0")
+        if type(count) is not int or not 0 <= count <= MAX_TRIPS:
+            raise FrontEndError(f"trips[{key!r}] = {count!r}: must be an integer from 0 to {MAX_TRIPS}")
         loops = _loops_named(flow, _plain(key))
         if not loops:
             there = "; ".join(" or ".join(repr(k) for k in loop_keys(flow, loop)) for loop in range(len(flow.loops))) or "none"

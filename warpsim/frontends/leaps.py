@@ -40,8 +40,8 @@ _SEARCHED_STEPS = 10_000
 """Executed instructions up to which trips that can be left out are always searched for, since that executes more trips, and so
 tells more addresses."""
 
-_MOST_LEFT_OUT = 2**24
-"""Trips that are left out at once, at most."""
+_MOST_LEFT_OUT = 2**30
+"""Trips that are left out at once, at most: as often, what operands of a comparison grow by, below 2^33, fits in 64 bits."""
 
 _MOST_WRONG = 3
 """By how many the calculated numbers of trips of a loop that did not hold are more than those that did, before it is searched."""
@@ -107,7 +107,7 @@ class Leaps:
             growth = growth_of(one, latest)
             latest, is_last = self._leap_to_change(loop, advance, pending, latest, growth)
             trips, growing = 1, True
-            while trips >= 0 and not is_last:
+            while trips >= 0 and not is_last and not self._goes_on_as_stated(loop):
                 met = self._leap(loop, trips, advance, pending, (latest, growth))
                 latest, growing = (latest, False) if met is None else (met, growing)
                 trips = min(trips * 2, _MOST_LEFT_OUT) if growing else trips // 2 if trips else -1
@@ -133,7 +133,7 @@ class Leaps:
         Returns what the last trip did that was executed, and whether the next one is known to be another.
         """
         mask = pending[self.run.flow.loops[loop].header]
-        while self.run.executed > _SEARCHED_STEPS and self.wrong[loop] < _MOST_WRONG:
+        while self.run.executed > _SEARCHED_STEPS and self.wrong[loop] < _MOST_WRONG and not self._goes_on_as_stated(loop):
             changes, left = trips_before_change(latest, growth, mask), self._stated_trips_left(loop, mask)
             limits = changes, None if left is None else left // advance.trips
             trips = min((limit for limit in limits if limit is not None), default=None)
@@ -152,7 +152,7 @@ class Leaps:
         Returns whether that is so, and the trip does not end for some threads elsewhere.
         """
         mask = pending[self.run.flow.loops[loop].header]
-        left = self._stated_trips_left(loop, mask) if self.run.is_too_long() else None
+        left = self._stated_trips_left(loop, mask) if self._goes_on_as_stated(loop) else None
         if left is None or left < _FEWEST_LEFT_OUT:
             return False
         if self.run.bases is not None:
@@ -163,6 +163,10 @@ class Leaps:
         self._note(loop, f"the trips of this loop are taken to be alike, since {many}")
         self.last.pop(loop)
         return True
+
+    def _goes_on_as_stated(self, loop: int) -> bool:
+        """Returns whether the trips of a loop are stated, and the execution becomes so long that they are taken to be alike."""
+        return loop in self.run.decisions.trips and self.run.is_too_long()
 
     def _stated_trips_left(self, loop: int, mask: Mask) -> int | None:
         """Returns how many trips of a loop go before the last one of those that the caller states; None: he states none."""

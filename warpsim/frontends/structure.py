@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, place
 from warpsim.kernels.instruction import Cost, Instruction
 from warpsim.kernels.program import ends_with_exit
-from warpsim.kernels.statements import Conditional, Loop, Statement
+from warpsim.kernels.statements import MAX_TRIPS, Conditional, Loop, Statement
 from warpsim.kernels.traversal import has_op, mapped
 
 Counts = NDArray[np.float64]
@@ -295,8 +296,11 @@ class Structure:
         mean = self._sum(runs) / self._sum(entries)
         if not body or mean <= self.tolerance:
             return []
-        each = (runs[entries > 0] / entries[entries > 0]).round(6)
+        each = _rounded(runs[entries > 0] / entries[entries > 0])
         low, high = math.floor(each.min()), math.ceil(each.max())
+        if high > MAX_TRIPS:
+            where = place(self.flow.function, self.flow.blocks[header].code[0])
+            raise FrontEndError(f"the loop at {where}: {each.max():.6g} trips: must be at most {MAX_TRIPS}")
         has_barrier = has_op(body, "barrier")
         if low >= 1 and high > low and not has_barrier and _are_even(each, (self.weights * entries)[entries > 0], low, high):
             return [Loop(body=tuple(body), trips=(low, high))]
@@ -309,6 +313,12 @@ class Structure:
             return _repeated(body, max(1, round(mean)))
         once = Conditional(then=tuple(body), probability=part)
         return [*_repeated(body, whole), once] if whole else [once]
+
+
+def _rounded(trips: Counts) -> Counts:
+    """Returns mean numbers of trips without what calculations add to whole ones."""
+    whole = trips.round()
+    return np.where(np.isclose(trips, whole, rtol=1e-15, atol=5e-7), whole, trips.round(6))
 
 
 def _are_even(numbers: Counts, weights: Counts, low: int, high: int) -> bool:
