@@ -104,16 +104,16 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
             _put(found, base + one.offset, ((number + 1) << ARRAYS_APART).to_bytes(8, "little"))
     keys: dict[int, str | int] = {}  # byte -> the argument that gives it
     for key, value in given.items():
-        one = members.get(str(key))
-        if one is None:
-            number = place_of(key, names, plain_name(function.name), f"; members: {_listed(members)}" if members else "")
-            one = parameters[number]
-        data = _bytes(key, value, one)
-        for offset in range(one.offset, one.offset + len(data)):
+        part = members.get(str(key))
+        if part is None:
+            others = f"; members: {_listed(members)}" if members else ""
+            part = parameters[place_of(key, names, plain_name(function.name), others)]
+        data = _bytes(key, value, part)
+        for offset in range(part.offset, part.offset + len(data)):
             if offset in keys:
                 raise given_twice(key, value, keys[offset])
             keys[offset] = key
-        _put(found, base + one.offset, data)
+        _put(found, base + part.offset, data)
     declared = {base + one.offset + k for one in places for k in range(one.size)}
     for offset in list(found):
         padding = offset + 1
