@@ -9,7 +9,7 @@ import pytest
 
 import warpsim as ws
 from tests.support.listings import kernel, only
-from warpsim.frontends import reuse
+from warpsim.frontends import recorder
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits, notes_of_caches
 from warpsim.frontends.errors import AssumptionWarning
 from warpsim.frontends.geometry import as_geometry
@@ -328,7 +328,7 @@ def test_blocks_that_differ_by_where_instructions_begin_are_walked_on_all_sms():
 
 def test_a_walk_that_comes_to_no_access_finds_no_hits(monkeypatch):
     """Blocks whose addresses are not affine are executed together, each up to fewer instructions: here 30 of five, or one."""
-    monkeypatch.setattr(reuse, "_MOST_WORK", 5 * 128 * 30)
+    monkeypatch.setattr(recorder, "_MOST_WORK", 5 * 128 * 30)
     square = "--:-:0:-:1 S2R R0, SR_CTAID.X", "--:-:0:-:1 S2R R5, SR_TID.X", "01:-:-:Y:5 IMAD R0, R0, R5, RZ"
     address = "IMAD.MOV.U32 R3, RZ, RZ, 0x4", "--:-:-:Y:5 IMAD.WIDE R2, R0, R3, c[0x0][0x160]"
     found = kernel(*square, *address, "--:-:0:-:4 LDG.E R4, [R2.64]", "01:-:-:-:5 EXIT", launch="4096,128", caches="a100")

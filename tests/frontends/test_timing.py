@@ -9,7 +9,7 @@ from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.parameters import argument_bytes
-from warpsim.frontends.reuse import _Recorder
+from warpsim.frontends.recorder import Recorder
 from warpsim.frontends.timing import MOST_AHEAD, Clock, times_of
 
 ADDRESS = ("--:-:0:-:2 S2R R0, SR_TID.X", "01:-:-:-:5 IMAD.WIDE R2, R0, 0x4, c[0x0][0x160]")
@@ -18,7 +18,7 @@ ADDRESS = ("--:-:0:-:2 S2R R0, SR_TID.X", "01:-:-:-:5 IMAD.WIDE R2, R0, 0x4, c[0
 def timing(*rows, tick=1):
     one = function(*ADDRESS, *rows, "EXIT")
     flow = make_flow(one)
-    recorder = _Recorder(Given(flow, as_geometry((1, 32)), argument_bytes(one, ())), waits_of(flow), tick, [(0, 0, 0)])
+    recorder = Recorder(Given(flow, as_geometry((1, 32)), argument_bytes(one, ())), waits_of(flow), tick, [(0, 0, 0)])
     recorder.execute_blocks()
     return recorder.clock.timing(np.arange(len(recorder.calls)))
 

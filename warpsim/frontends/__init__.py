@@ -30,7 +30,8 @@
     accesses         sectors, lines and patterns of an access
     patterns         an access as a pattern of a kernel, and its bank conflicts
     tiles            what a copy by a tensor map moves
-    reuse            the accesses of some waves of blocks; timing: when they are made; caches, cache_walk: how often they hit
+    reuse            the accesses of some waves of blocks; recorder: those of a few blocks; timing: when they are made
+    caches           how often they hit; cache_walk: its compiled part
     emitter          machine instructions as instructions of a kernel; sequence: for what each of a block waits
     sampled          which warps make an access; handovers: barriers by which some warps wait for others
     structure        statements from how often each block was executed

@@ -40,10 +40,12 @@ def hashed(line, sets):  # type: ignore[no-untyped-def]
 def place_of(tags, used, bits, first, ways, line, since, now):  # type: ignore[no-untyped-def]
     """Returns where a line of a set is that was used at `since` or later.
 
-    Or where it goes instead of the line that was used longest ago, then without sectors.
+    Or where it goes instead of the line that was used longest ago, then without sectors; or where it has been before.
     """
     for way in range(first, first + ways):
-        if tags[way] == line and used[way] >= since:
+        if tags[way] == line:
+            if used[way] < since:
+                bits[way] = 0
             used[way] = now
             return way
     oldest, least = first, used[first]
@@ -151,13 +153,15 @@ def empty_cache(lines):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled):  # type: ignore[no-untyped-def]
+def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled, since):  # type: ignore[no-untyped-def]
     """An SM accesses sectors of a line of L2 at a time; it belongs to a half, 0 or 1, or L2 has none (-1).
+
+    It finds what was used when L2 had been filled with as many lines as `since`, or later.
 
     What is loaded from the other half is copied to that of the SM, where it takes room. Returns which of the sectors memory has
     to move, when the data is there, and with how many lines L2 is filled then.
     """
-    since = max(0, filled - size[0] * size[1])
+    since = max(since, filled - size[0] * size[1])
     ready, copy = begin + latencies[1], -1
     if what == _STORE:
         way, absent, _ = look_up(l2, size, 0, line, wanted << _DIRTY, since, filled)
@@ -185,32 +189,55 @@ def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled):  # 
 
 
 @compiled
-def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled):  # type: ignore[no-untyped-def]
+def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since):  # type: ignore[no-untyped-def]
     """A warp of an SM accesses lines at a time, when L2 has been filled with so many lines.
 
-    Returns the sectors that L1 misses, those that L2 misses, too, when the data is there, and with how many lines L2 is filled
-    then.
+    It finds what was used at a time in L1, or when L2 had been filled with so many lines (`since`), or later. Returns the
+    sectors that L1 misses, those that L2 misses, too, when the data is there, with how many lines L2 is filled then, and how many
+    lines L1 has taken in.
     """
     l1_size, l1_cycles = sizes[0], latencies[0]
-    beyond_l1, beyond_l2, arrival = 0, 0, begin
+    beyond_l1, beyond_l2, arrival, taken_in = 0, 0, begin, 0
     half = sm % halves if halves > 1 else -1
     first = sm * l1_size[0] * l1_size[1]
     for k in range(count):
         missing, way = masks[k], 0
         if what == _CACHED:
-            way, missing, ready = look_up(l1, l1_size, first, lines[k], masks[k], 0, begin)
+            way, missing, ready = look_up(l1, l1_size, first, lines[k], masks[k], since[0], begin)
+            taken_in += l1[2][way] == 0
             arrival = max(arrival, ready, begin + l1_cycles)
         elif what == _STORE:
-            way, absent, _ = look_up(l1, l1_size, first, lines[k], masks[k], 0, begin)
+            way, absent, _ = look_up(l1, l1_size, first, lines[k], masks[k], since[0], begin)
+            taken_in += l1[2][way] == 0
             fill(l1, way, absent, begin)
         if missing:
-            absent, ready, filled = access_l2(lines[k], missing, what, half, begin, l2, sizes[1], latencies, filled)
+            absent, ready, filled = access_l2(lines[k], missing, what, half, begin, l2, sizes[1], latencies, filled, since[1])
             if what == _CACHED:
                 fill(l1, way, missing, ready)
             beyond_l1 += sectors_in(missing)
             beyond_l2 += sectors_in(absent)
             arrival = max(arrival, ready)
-    return beyond_l1, beyond_l2, arrival, filled
+    return beyond_l1, beyond_l2, arrival, filled, taken_in
+
+
+@compiled
+def pass_gap(left, first, at, brought, warps, sizes, owed):  # type: ignore[no-untyped-def]
+    """A warp comes to a position before which accesses are left out that are like those from a first position on.
+
+    All warps of its SM, and of the chip, are taken to leave out as many. Adds to what these would have brought into L1 and L2,
+    and returns of which of them it would have displaced everything.
+    """
+    made = np.int64(0)
+    lines = np.zeros(2, np.int64)
+    for position in range(first, at):
+        made += brought[0, position]
+        lines += brought[1:, position]
+    displaced = np.zeros(2, np.bool_)
+    for cache in range(2):
+        owed[cache] += left * warps[cache] * lines[cache] / max(1, made)
+        if owed[cache] >= sizes[cache][0] * sizes[cache][1]:
+            displaced[cache], owed[cache] = True, 0.0
+    return displaced
 
 
 @compiled
@@ -231,14 +258,15 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
 
     The blocks stand in seats, and their warps have slots. The accesses of a warp's program are its positions. A warp comes to a
     position when it has spent the cycles of the instructions before, and has what it waits for there: data, and the other warps
-    of its block at barriers.
+    of its block at barriers. Where accesses are `left` out before a position, it finds nothing any more behind it that was in a
+    cache before, if they would have displaced that.
 
     Adds to counts[0, instruction] for the first blocks, and to counts[1, instruction] from block `settled` on: accesses; those
     that L1 serves in full; sectors that L1 misses; of the accesses that miss, those that L2 serves in full; sectors that memory
     moves; and the cycles for which data is still on its way, of the accesses that L1 serves in full, and of those that L2 does.
     """
     addresses, place, kind, width, block_warps, group, index, step, moved, rows, first, warp_first = accesses
-    spent, arrives, lead, barriers, furthest, part = timing
+    spent, arrives, lead, barriers, furthest, part, left, since_gap = timing
     sms, resident, sizes, halves, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
     listed, seats = len(warp_first) > 1, sms * resident
     blocks = (len(warp_first) - 1) // block_warps if listed else len(group)
@@ -250,6 +278,8 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     position, time, state = np.zeros(slots, np.int64), np.zeros(slots, np.int64), np.full(slots, _ENDED, np.int64)
     awaited = np.zeros((slots, furthest), np.int64)  # by position: from when on the data is there that a warp waits for at it
     queue = [np.int64(0) for _ in range(0)]  # warps by time
+    brought = np.zeros((3, len(left)), np.int64)  # by position: accesses, and the lines that they brought into L1 and L2
+    since, owed = np.zeros((slots, 2), np.int64), np.zeros((slots, 2))
     for seat in range(min(seats, blocks)):
         block_of[seat] = next_block
         begin = np.int64(next_block * launch_interval)
@@ -274,10 +304,13 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                 count = lines_of(addresses[call, lane : lane + LANES], shift, width[call], lines, masks)
             if count > 0:
                 what, before = kind[call], filled
-                beyond_l1, beyond_l2, arrival, filled = access_caches(
-                    lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled
+                beyond_l1, beyond_l2, arrival, filled, taken_in = access_caches(
+                    lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since[slot]
                 )
                 filled_by[seat] += filled - before
+                brought[0, at] += 1
+                brought[1, at] += taken_in
+                brought[2, at] += filled - before
                 row = counts[np.int64(block >= settled), place[call]]
                 row[0] += 1
                 row[2] += beyond_l1
@@ -295,6 +328,15 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
         begin = max(begin + spent[at], awaited[slot, at % furthest])
         awaited[slot, at % furthest] = 0
         position[slot], time[slot] = at, begin
+        if left[at] > 0:
+            together = min(seats, blocks)
+            warps = (-(-together // sms) * block_warps, together * block_warps)
+            displaced = pass_gap(left[at], since_gap[at], at, brought, warps, sizes, owed[slot])
+            if displaced[0]:
+                since[slot, 0] = begin
+            if displaced[1]:
+                filled += 1
+                since[slot, 1] = filled
         if at == (warp_first[warp + 1] - warp_first[warp] if listed else len(place)):
             state[slot] = _ENDED
         elif barriers[at] > passed[seat]:
@@ -325,5 +367,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
             block_of[seat], passed[seat] = next_block, 0
             next_block += 1
             awaited[seat * block_warps : (seat + 1) * block_warps] = 0
+            since[seat * block_warps : (seat + 1) * block_warps] = 0
+            owed[seat * block_warps : (seat + 1) * block_warps] = 0.0
             begin = latest + block_launch
             start_block(seat * block_warps, block_warps, begin, warp_launch, position, time, state, queue)

@@ -90,6 +90,7 @@ class Accesses:
         index: int64[blocks, 3]: block index relative to the group's.
         step: int64[calls, 3]: by how much addresses grow with the block index.
         moved: int64[blocks, instructions]: by how much further the addresses of an instruction are in a block.
+        left: int64[calls]: how many further ones are left out before each call; None: none are.
     """
 
     addresses: NDArray[np.int64]
@@ -102,6 +103,7 @@ class Accesses:
     step: NDArray[np.int64]
     moved: NDArray[np.int64]
     timing: Timing
+    left: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.group) == len(self.index) == len(self.moved):
@@ -235,7 +237,10 @@ def hits(
         walked = (len(accesses.warp_first) - 1) // accesses.block_warps
         times, timing = NO_TIMES, Timing.in_turn(int(np.diff(accesses.warp_first).max(initial=0)))
     furthest = int((timing.arrives - np.arange(len(timing.arrives))).max(initial=0)) + 1
-    order = timing.spent, timing.arrives, timing.lead, timing.barriers, furthest, part
+    left = np.zeros(len(timing.spent), np.int64)
+    if isinstance(accesses, Accesses) and accesses.left is not None:
+        left[:-1] = accesses.left
+    order = timing.spent, timing.arrives, timing.lead, timing.barriers, furthest, part, left, _since_gaps(left)
     sizes = ((l1_sets, caches.ways), (l2_sets, caches.ways))
     latencies = times.l1, times.l2, np.array(times.memory, np.int64)
     starts = float(times.launch_interval), times.warp_launch, times.block_launch, times.barrier
@@ -249,6 +254,21 @@ def hits(
     if complete:
         kept[stores] = _kept(counts[:, _BEYOND_L2], stores, caches, part * (first + later * (walked - first)) / blocks)
     return {place: _summary(row, kept[place]) for place, row in enumerate(counts) if row[0] > 0}
+
+
+def _since_gaps(left: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns for each call before which some are left out the first of those that tell what these are like.
+
+    They are those behind the last gap that is as long, so that a gap in a loop does not hide what stands before it.
+    """
+    since = np.zeros(len(left), np.int64)
+    gaps: list[int] = []  # each longer than those behind it
+    for call in np.flatnonzero(left).tolist():
+        while gaps and left[gaps[-1]] < left[call]:
+            gaps.pop()
+        since[call] = gaps[-1] if gaps else 0
+        gaps.append(call)
+    return since
 
 
 def _kept(sectors: NDArray[np.float64], stores: NDArray[np.int64], caches: Caches, share: float) -> float:

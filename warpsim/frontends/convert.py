@@ -80,10 +80,11 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     shared = function.shared_bytes + geometry.dynamic_shared
     resources = Requirements(min(255, max(1, function.registers)), shared)
     caches = caches_of(function.arch, resources, geometry.block_warps, choices.caches)
-    found = {} if caches is None else hits_of(given, waits, caches)
+    of_caches: dict[str, None] = {}
+    found = {} if caches is None else hits_of(given, evaluation, waits, caches, of_caches)
     begin_elsewhere = [place for place in evaluation.distances if evaluation.begins_elsewhere(place) is not None]
     if caches is not None and begin_elsewhere:
-        made_up = hits_of(given, waits, caches, made_up=True)
+        made_up = hits_of(given, evaluation, waits, caches, of_caches, made_up=True)
         found = found | {place: made_up[place] for place in begin_elsewhere if place in made_up}
     size = "x".join(str(n) for n in geometry.block if n > 1) or "1"
     counted = (evaluation.counts, evaluation.entries, evaluation.weights, evaluation.warp_in_block)
@@ -113,7 +114,7 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     complete = with_arrivals(kernel, mbarriers)
     if complete is None:
         kernel, notes = made({}, ())
-    of_caches = notes_of_caches(function.arch, choices.caches)
+    of_caches |= dict.fromkeys(notes_of_caches(function.arch, choices.caches))
     warn(name, (*notes, *(notes_of_structures(function) if notes else ()), *of_caches))
     return complete or kernel
 

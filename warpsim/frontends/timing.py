@@ -137,14 +137,15 @@ class Clock:
         self.awaited.update(dict.fromkeys(calls, (len(self.calls), self.cycles)))
 
     def timing(self, kept: NDArray[np.int64]) -> Timing:
-        """Returns the timing of those accesses that are kept, by number."""
+        """Returns the timing of those accesses that are kept, by number. What is left out between them takes no time."""
         last = int(kept[-1]) + 1 if len(kept) else 0
         made = [*self.calls, (self.cycles, self.barriers)]
         cycles, barriers = np.array([*(made[call] for call in kept), made[last]], np.int64).T
+        spent = cycles - np.array([made[call - 1][0] if call else 0 for call in (*kept, last)], np.int64)
         arrives, lead = np.zeros(len(kept), np.int64), np.zeros(len(kept), np.int64)
         places = {int(call): place for place, call in enumerate(kept)}
         for call, (position, at) in self.awaited.items():
             if (place := places.get(call)) is not None:
                 arrives[place] = min(int(np.searchsorted(kept, position)) + (position > last), place + MOST_AHEAD)
-                lead[place] = cycles[arrives[place]] - at if arrives[place] <= len(kept) else 0
-        return Timing(np.diff(cycles, prepend=0), arrives, np.maximum(lead, 0), barriers)
+                lead[place] = min(cycles[arrives[place]] - at, spent[arrives[place]]) if arrives[place] <= len(kept) else 0
+        return Timing(spent, arrives, np.maximum(lead, 0), barriers)

@@ -1,0 +1,330 @@
+"""Executions of blocks that keep the addresses of their accesses, trip by trip, and when these are made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsim.frontends.accesses import bytes_per_thread, space_of
+from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, bulk_units, first_of, is_past_l1
+from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses
+from warpsim.frontends.dependences import Waits
+from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
+from warpsim.frontends.evaluation import Evaluation, Given, add_counts
+from warpsim.frontends.flow import Place
+from warpsim.frontends.integers import UNKNOWN, Values
+from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.steps import Step
+from warpsim.frontends.timing import Clock
+from warpsim.frontends.trips import Mask, warps_of
+from warpsim.units import LINE_BYTES, WARP_LANES
+
+_SAMPLED_CALLS = 64
+"""Accesses of a block of which the lines are counted."""
+
+_MOST_WORK = 100_000_000
+"""Instructions of threads that are executed; what comes later is left out."""
+
+_MOST_ADDRESSES, _MOST_CALLS = 8_000_000, 10_000
+"""Addresses that are kept, and accesses of a block."""
+
+_MOST_TRIPS, _FEWEST_TRIPS, _SHARE_OF_FIRST_TRIPS = 4096, 4, 0.5
+"""Trips of each loop that are kept where some are left out; and the share of the work that these may be, so that the rest is
+enough to find out which ones are alike."""
+
+BlockIndex = tuple[int, int, int]
+
+
+def kind_of(one: MachineInstruction) -> int:
+    """Returns how the caches treat an access to global memory."""
+    if (bulk := bulk_of(one)) is not None:
+        return BYPASS_L1 if bulk.barrier is not None else STORE
+    if one.base in ("RED", "REDG", "ATOM", "ATOMG"):
+        return BYPASS_L1
+    if one.base.startswith("ST"):
+        return STORE
+    return BYPASS_L1 if is_past_l1(one) or "STRONG" in one.opcode.split(".") else CACHED
+
+
+def moved_as_one(rows: Values) -> NDArray[np.bool_]:
+    """Returns for each block, a row, whether its threads access what those of the first one do, all moved by the same."""
+    active = rows[0] >= 0
+    if not active.any():
+        return np.zeros(len(rows), np.bool_)
+    distance = (rows - rows[0])[:, active]
+    as_one: NDArray[np.bool_] = ((rows >= 0) == active).all(axis=1) & (distance == distance[:, :1]).all(axis=1)
+    return as_one
+
+
+class _EnoughError(Exception):
+    """Enough has been recorded."""
+
+
+class _UntilEnough(Evaluator):
+    """An evaluator that ends once enough has been recorded, or once its steps would be too many. It needs whole addresses."""
+
+    def __init__(self, given: Given, blocks: list[BlockIndex], *, made_up: bool = False) -> None:
+        super().__init__(given, [(block, 1.0) for block in blocks])
+        if not made_up:
+            self.bases = None
+
+    def whole_addresses(self, step: Step) -> Values:
+        """Returns the addresses that an instruction accesses, perhaps with numbers that are made up."""
+        if self.bases is None:
+            return self.addresses_of(step)
+        with self.bases.instead(self.state):
+            return self.addresses_of(step)
+
+    def runs_to_the_end(self) -> bool:
+        """Executes the blocks. Returns whether it did not end before."""
+        with suppress(_EnoughError):
+            self.run()
+            return True
+        return False
+
+    def _too_much(self, number: int) -> Exception:
+        return _EnoughError()
+
+
+class Firsts(_UntilEnough):
+    """An evaluator that keeps the addresses of the first call of each instruction."""
+
+    def __init__(self, given: Given, blocks: list[BlockIndex], numbers: Mapping[Place, int], *, made_up: bool = False) -> None:
+        super().__init__(given, blocks, made_up=made_up)
+        self.numbers, self.rows = numbers, dict[int, Values]()
+
+    def _access(self, number: int, step: Step, active: Mask) -> None:
+        place = number, step.index
+        if place not in self.numbers or self.numbers[place] in self.rows or not active.any():
+            return
+        self.rows[self.numbers[place]] = np.where(active, self.whole_addresses(step), -1)
+        if len(self.rows) == len(self.numbers):
+            raise _EnoughError
+
+
+class Recorder(_UntilEnough):
+    """An evaluator that keeps the addresses of all accesses.
+
+    It leaves out no trip of a loop unless the whole of its blocks would be too much, by an evaluation of the kernel: then it
+    keeps the first trips of each loop, and leaves out those behind them that are alike.
+    """
+
+    def __init__(
+        self,
+        given: Given,
+        waits: Waits,
+        tick: int,
+        blocks: list[BlockIndex],
+        evaluation: Evaluation | None = None,
+        *,
+        made_up: bool = False,
+    ) -> None:
+        super().__init__(given, blocks, made_up=made_up)
+        self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
+        self.most_executed = min(MAX_STEPS, max(1, _MOST_WORK // (len(blocks) * self.threads)))
+        self.most_calls = max(1, min(_MOST_CALLS, _MOST_ADDRESSES // (len(blocks) * self.threads)))
+        self.numbers: dict[Place, int] = {}
+        self.calls: list[tuple[int, Values]] = []
+        self.facts: list[tuple[int, int]] = []
+        self.trips: list[int] = []  # of each call: that of the loops around it which has made most trips before
+        self.gaps: dict[int, int] = {}  # call -> how many are left out before it
+        self.most_trips = None if evaluation is None else self._most_trips(evaluation)
+        self.is_leaping = False
+        self.clock = Clock(given.flow, waits, tick)
+        self.complete = False
+
+    def _most_trips(self, evaluation: Evaluation) -> int | None:
+        """Returns how many trips of each loop are kept; None: all of them."""
+        steps = {number: float(runs.max()) * len(self.flow.blocks[number].code) for number, runs in evaluation.counts.items()}
+        calls = dict.fromkeys(steps, 0.0)
+        for (number, index), made in evaluation.made.items():
+            calls[number] += float(made.max()) * (space_of(self.function.code[index]) == "global")
+        mean = {
+            loop: float(evaluation.counts[self.flow.loops[loop].header].sum() / entries.sum())
+            for loop, entries in evaluation.entries.items()
+        }
+
+        def work(trips: float) -> float:
+            """The larger share of what can be executed, and of what can be kept, if so many trips of each loop are."""
+            kept = {number: math.prod(min(1.0, trips / mean[loop]) for loop in self.loops_of[number]) for number in steps}
+            executed, made = (sum(kept[number] * of_block[number] for number in steps) for of_block in (steps, calls))
+            return max(executed / self.most_executed, made / self.most_calls)
+
+        if work(math.inf) < 1:
+            return None
+        trips = _MOST_TRIPS
+        while trips > _FEWEST_TRIPS and work(trips) > _SHARE_OF_FIRST_TRIPS:
+            trips //= 2
+        return trips
+
+    def execute_blocks(self) -> bool:
+        """Executes the blocks, and notes whether to their end; returns whether any address is known."""
+        self.complete = self.runs_to_the_end()
+        return bool(self.calls)
+
+    def block_steps(self) -> Values | None:
+        """Returns by how much addresses grow with the block index: int64[calls, 3]; None: they are not affine in it."""
+        rows = np.stack([row for _, row in self.calls]).reshape(len(self.calls), len(self.blocks), self.threads)
+        first, active = rows[:, 0], rows[:, 0] >= 0
+        if not ((rows >= 0) == active[:, None]).all():
+            return None
+        lane = active.argmax(axis=1)
+        calls = np.arange(len(rows))
+        found = np.zeros((len(rows), 3), np.int64)
+        index = np.array(self.blocks, np.int64) - np.array(self.blocks[0], np.int64)
+        for number, distance in enumerate(index):
+            if np.abs(distance).sum() == 1 and distance.sum() == 1:
+                found[:, int(distance.argmax())] = rows[calls, number, lane] - first[calls, lane]
+        expected = first[:, None] + (found @ index.T)[:, :, None]
+        return found if (np.where(active[:, None], expected, -1) == rows).all() else None
+
+    def blocks_differ_by_instruction(self) -> bool:
+        """Returns whether each instruction's addresses differ from block to block by the same in all of its calls and threads.
+
+        So they do where the index of a block is divided into those of a tile, as in most products of matrices.
+        """
+        first: dict[int, Values] = {}
+        for number, row in self.calls:
+            rows = row.reshape(len(self.blocks), self.threads)
+            begin = first.setdefault(number, rows)
+            active = rows[0] >= 0
+            if not ((rows >= 0) == active).all():
+                return False
+            here = begin[0] >= 0
+            if not here[active].all() or (np.where(active, rows - begin, 0) != np.where(active, rows[0] - begin[0], 0)).any():
+                return False
+        return all(moved_as_one(rows).all() for rows in first.values())
+
+    def calls_of_all(self) -> int:
+        """Returns how many calls there are until each load has made one."""
+        first: dict[int, int] = {}
+        for at, (number, _) in enumerate(self.calls):
+            first.setdefault(number, at)
+        return max((at for number, at in first.items() if self.facts[number][0] != STORE), default=0) + 1
+
+    def first_calls(self, most: int) -> Values:
+        """Returns the numbers of the first calls, so many; where warps have tasks of their own, so many of each warp.
+
+        Where these lack an instruction, they are those of the first trips of each loop.
+        """
+        made = np.stack([(row[: self.threads].reshape(-1, WARP_LANES) >= 0).any(axis=1) for _, row in self.calls])
+        made, chosen = made[:, made.any(axis=0)], np.arange(0)
+        have_common = (made.T.astype(np.int64) @ made > 0).all()  # each two warps have a call in common
+        for order in (np.arange(len(self.calls)), np.argsort(self.trips, kind="stable")):
+            is_first = np.arange(len(order))[:, None] < most if have_common else made[order].cumsum(axis=0) <= most
+            chosen = np.sort(order[(is_first & (made[order] | have_common)).any(axis=1)])
+            if len({self.calls[call][0] for call in chosen}) == len(self.facts):
+                break
+        return chosen
+
+    def left_out(self, kept: Values) -> Values:
+        """Returns how many calls of the block are left out before each of those that are kept, and behind the last one."""
+        before = np.array([*self.gaps.values()], np.int64)
+        gaps = np.zeros(len(self.calls) + 1, np.int64)
+        gaps[[*self.gaps]] = before
+        place = np.arange(len(self.calls) + 1) + gaps.cumsum()
+        found: Values = np.diff(place[[*kept, len(self.calls)]], prepend=-1) - 1
+        return found
+
+    def part(self, kept: Values) -> float:
+        """Returns which part of the calls of a block those that are kept are."""
+        return len(kept) / (len(kept) + float(self.left_out(kept).sum()))
+
+    def lines_of_an_access(self) -> float:
+        """Returns how many lines an access of a warp touches, on average."""
+        from warpsim.frontends.cache_walk import compressed  # numba takes a while to load
+
+        chosen = [self.calls[at] for at in np.linspace(0, len(self.calls) - 1, _SAMPLED_CALLS, dtype=int)]
+        rows = np.concatenate([row[: self.threads].reshape(-1, WARP_LANES) for _, row in chosen])
+        widths = np.repeat([self.facts[number][1] for number, _ in chosen], self.block_warps)
+        return max(1.0, len(compressed(rows, widths)[0]) / len(rows))
+
+    def accesses(
+        self, groups: int, group: Values, index: Values, step: Values | None, moved: Values | None, kept: Values
+    ) -> Accesses:
+        """Returns accesses of blocks, by number; `groups` of the executed blocks stand for them, as `Accesses` says."""
+        calls = [self.calls[call] for call in kept]
+        step = np.zeros((len(calls), 3), np.int64) if step is None else step[kept]
+        moved = np.zeros((len(group), len(self.facts)), np.int64) if moved is None else moved
+        place = np.array([number for number, _ in calls], np.int64)
+        kind, width = np.array(self.facts, np.int64).T
+        addresses = np.stack([row[: groups * self.threads] for _, row in calls])
+        timing, left = self.clock.timing(kept), self.left_out(kept)[:-1]
+        return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step, moved, timing, left)
+
+    def _execute(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
+        if not self.is_leaping:
+            self.clock.enter(number)
+        super()._execute(number, mask, pending)
+        if not self.is_leaping:
+            self.clock.go_on(self.flow.blocks[number].code.stop)
+
+    def _follow_copies(self, number: int, step: Step, active: Mask) -> Mask:
+        active = super()._follow_copies(number, step, active)
+        if step.role not in ("wait", "test") or self.is_leaping:
+            return active
+        if (left := self.copies.left_at((number, step.index))) is not None:
+            self.clock.go_on(step.index)
+            self.clock.wait_for_copies(left)
+        return active
+
+    def _access(self, number: int, step: Step, active: Mask) -> None:
+        if space_of(step.one) != "global" or not active.any():
+            return
+        addresses = np.broadcast_to(self.whole_addresses(step), active.shape)
+        if not (addresses[active] >= 0).any():
+            return
+        if (number, step.index) not in self.numbers:
+            width = bytes_per_thread(step.one) if step.role != "bulk" else LINE_BYTES
+            self.numbers[number, step.index] = len(self.facts)
+            self.facts.append((kind_of(step.one), width))
+        row = np.where(active, addresses, -1)
+        rows = [row] if step.role != "bulk" else self._lines(step, row)
+        add_counts(self.record.made, (number, step.index), warps_of(active) * float(len(rows)))
+        if self.is_leaping:
+            return
+        self.clock.go_on(step.index + 1)
+        self.clock.make(step, len(rows))
+        self.calls += [(self.numbers[number, step.index], row) for row in rows]
+        trips = [int(self.iterations[loop][warps_of(active)].max()) - 1 for loop in self.loops_of[number]]
+        self.trips += [max(trips, default=0)] * len(rows)
+        if len(self.calls) >= self.most_calls:
+            raise _EnoughError
+
+    def _lines(self, step: Step, row: Values) -> list[Values]:
+        """Returns the accesses of a bulk copy: each lane of its warp takes a line, again and again."""
+        first = row.reshape(-1, WARP_LANES).max(axis=1)[:, None]
+        if step.tile is not None:
+            lines = step.tile.lines
+        else:
+            length = UNKNOWN if step.length is None else first_of(self.state.read(step.length), row >= 0)
+            lines = np.arange(0, bulk_units(step.one, length) * BULK_UNIT_BYTES, LINE_BYTES)
+        found = []
+        for begin in range(0, len(lines), WARP_LANES):
+            part = lines[begin : begin + WARP_LANES]
+            accessed = np.full((len(first), WARP_LANES), -1)
+            accessed[:, : len(part)] = np.where(first >= 0, first + part, -1)
+            found.append(accessed.ravel())
+        return found
+
+    def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
+        """Leaves out trips behind the first ones that are kept, if any are."""
+        if self.most_trips is None or self.iterations[loop][warps_of(pending[header])].max() < self.most_trips:
+            return
+        if self.is_leaping:
+            super()._skip_trips(loop, header, pending)
+            return
+        before = self._made()
+        self.is_leaping = True
+        super()._skip_trips(loop, header, pending)
+        self.is_leaping = False
+        if (left := round(self._made() - before)) > 0:
+            self.gaps[len(self.calls)] = self.gaps.get(len(self.calls), 0) + left
+
+    def _made(self) -> float:
+        """Returns how many calls a block has made, with those that were left out."""
+        return sum(float(made.max()) for made in self.record.made.values())
