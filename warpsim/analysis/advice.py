@@ -39,7 +39,7 @@ AS_IT_IS = "as it is"
 """Label of the original kernel on the dimension `change`."""
 
 REPLICATES = 4
-"""Default number of replicates; an interval needs several."""
+"""Default number of replicates of advice and comparisons; an interval needs several."""
 
 TENTH = 0.1
 """Relative difference from the simulation above which the advice warns of a model."""

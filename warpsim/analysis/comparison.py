@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from warpsim import models
+from warpsim.analysis.advice import REPLICATES
 from warpsim.arguments import InvalidPoint, choice, integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import resolve_launch
@@ -38,9 +39,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 _SHARED = ("scheduler", "block_warps")
 """Arguments of the simulation that are passed to the models that take them."""
-
-REPLICATES = 4
-"""Replicates of each simulation, where the caller does not say."""
 
 _PREFERRED = ("load", "async_copy", "alu")
 """Operation classes whose throughput is compared first, where the caller does not say which."""

@@ -41,7 +41,7 @@ def add(commands: Commands) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    from warpsim.analysis.comparison import REPLICATES
+    from warpsim.analysis.advice import REPLICATES
     from warpsim.hardware.sections import MOST_SMS, SLICE_SMS
 
     add_kernel_options(parser)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from warpsim.engine.constants import ACCESS_BITS, LIMITED, LONGEST_INTERVAL, RANK_BITS, RESOLVED, Kind
 from warpsim.engine.machine import Machine
 from warpsim.simulation.known_waits import are_counted, at_mbarriers
+from warpsim.simulation.readiness import behind_control
 
 
 def find_refusable(machine: Machine) -> NDArray[np.int64]:
@@ -108,6 +109,5 @@ def _classes_after(machine: Machine, step: int) -> set[int]:
         if program["kind"][i] < Kind.LOOP_BEGIN:
             classes.add(int(program["op"][i]))
             continue
-        ahead += [int(machine.details["target"][i])] if program["kind"][i] != Kind.LOOP_BEGIN else []
-        ahead += [i + 1] if program["kind"][i] != Kind.JUMP else []
+        ahead += behind_control(int(program["kind"][i]), i, int(machine.details["target"][i]), endless=False)
     return classes

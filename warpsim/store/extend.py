@@ -127,9 +127,10 @@ def _keep(store: Store, layout: Layout, lengths: Mapping[str, int]) -> None:
     ]
     records = store.log.records(DONE, growing)
     for index in growing:
-        if index in records:  # what has a damaged record is simulated again from the start
+        record = records.get(index)
+        if record is not None:  # what has a damaged record is simulated again from the start
             sizes = dict(zip(store.grid.axes, store.grid.tile_shape(index), strict=True))
-            values = {key: value for key, value in records[index].items() if key == VALUES}
+            values = {VALUES: record[VALUES]} if VALUES in record else {}
             kept.write_record(KEPT, index, {SIZES: sizes | own, **values})
         store.log.remove(DONE, index)
 
