@@ -38,9 +38,9 @@ def hashed(line, sets):  # type: ignore[no-untyped-def]
 
 @compiled
 def place_of(tags, used, bits, first, ways, line, since, now):  # type: ignore[no-untyped-def]
-    """Returns where a line of a set is that was used at `since` or later.
+    """Returns where a line of a set is, if it was used at `since` or later.
 
-    Or where it goes instead of the line that was used longest ago, then without sectors; or where it has been before.
+    Otherwise it is there without sectors: where it has been before, or instead of the line that was used longest ago.
     """
     for way in range(first, first + ways):
         if tags[way] == line:
@@ -224,8 +224,8 @@ def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, l
 def pass_gap(left, first, at, brought, warps, sizes, owed):  # type: ignore[no-untyped-def]
     """A warp comes to a position before which accesses are left out that are like those from a first position on.
 
-    All warps of its SM, and of the chip, are taken to leave out as many. Adds to what these would have brought into L1 and L2,
-    and returns of which of them it would have displaced everything.
+    All warps of its SM, and of the chip, are taken to leave out as many. Adds the lines that these would have brought into L1 and
+    L2 to what is owed, and returns for both whether they would have displaced everything there.
     """
     made = np.int64(0)
     lines = np.zeros(2, np.int64)
@@ -280,6 +280,8 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     queue = [np.int64(0) for _ in range(0)]  # warps by time
     brought = np.zeros((3, len(left)), np.int64)  # by position: accesses, and the lines that they brought into L1 and L2
     since, owed = np.zeros((slots, 2), np.int64), np.zeros((slots, 2))
+    together = min(seats, blocks)
+    warps = (-(-together // sms) * block_warps, together * block_warps)  # that share an L1, and L2
     for seat in range(min(seats, blocks)):
         block_of[seat] = next_block
         begin = np.int64(next_block * launch_interval)
@@ -329,8 +331,6 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
         awaited[slot, at % furthest] = 0
         position[slot], time[slot] = at, begin
         if left[at] > 0:
-            together = min(seats, blocks)
-            warps = (-(-together // sms) * block_warps, together * block_warps)
             displaced = pass_gap(left[at], since_gap[at], at, brought, warps, sizes, owed[slot])
             if displaced[0]:
                 since[slot, 0] = begin

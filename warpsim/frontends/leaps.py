@@ -41,7 +41,7 @@ _SEARCHED_STEPS = 10_000
 tells more addresses."""
 
 _MOST_LEFT_OUT = 2**30
-"""Trips that are left out at once, at most: as often, what operands of a comparison grow by, below 2^33, fits in 64 bits."""
+"""Trips that are left out at once, at most. In each, operands of a comparison grow by less than 2^33: the sum fits in 64 bits."""
 
 _MOST_WRONG = 3
 """By how many the calculated numbers of trips of a loop that did not hold are more than those that did, before it is searched."""
