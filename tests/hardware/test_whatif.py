@@ -135,8 +135,8 @@ def simulated(gpu, memory):
             program.gap[program.kind == Kind.EXIT] = 0
             machine.details.taken_gap[program.kind != Kind.BRANCH] = 0
             if memory != "queue":
-                chip.crossbar_servers = chip.dram_servers = chip.dram_rate = 0
-                machine.details.slices[:], machine.details.slice_cycles[:] = 0, 0
+                chip.crossbar_servers = chip.dram_servers = 0
+                machine.details.slices[:], machine.details.slice_cycles[:], machine.details.dram_cycles[:] = 0, 0, 0
             if memory != "fixed":
                 chip.latency = 0
             found.append([np.asarray(part).tobytes() for part in machine])

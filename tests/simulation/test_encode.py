@@ -139,9 +139,12 @@ def test_the_launch() -> None:
 
 
 def test_a_slice_keeps_the_whole_memory_system() -> None:
-    whole, slice_of_two = (encoded(memory="queue", sms=sms).chip[0] for sms in (None, 2))
-    for field in ("peak_rate", "crossbar_servers", "dram_rate", "dram_servers"):
-        assert slice_of_two[field] == whole[field]
+    whole, slice_of_two = (encoded(memory="queue", sms=sms) for sms in (None, 2))
+    for field in ("crossbar_servers", "dram_servers"):
+        assert slice_of_two.chip[0][field] == whole.chip[0][field]
+    for field in ("slice_cycles", "dram_cycles", "bus_cycles"):
+        assert (slice_of_two.details[field] == whole.details[field]).all()
+        assert whole.details[field].any()
 
 
 def test_tables_of_quantiles() -> None:

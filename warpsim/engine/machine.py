@@ -89,8 +89,6 @@ CHIP = np.dtype(
         ("transaction_latency", "f8"),  # cycles by which each extra transaction of an access delays it
         ("crossbar_servers", "i8"),
         ("dram_servers", "i8"),
-        ("dram_rate", "f8"),  # bytes per cycle of one server
-        ("peak_rate", "f8"),  # bytes per cycle of the chip, the sustained rate
         ("write_cost", "f8"),  # service of a store on the data bus over that of a load
         ("turnaround", "f8"),  # further service with as many stores as loads, over that of a load
         ("write_burst", "f8"),  # cycles for which a server of stage 2 writes the stores that it has collected, at least
@@ -174,6 +172,8 @@ DETAIL = np.dtype(
         ("asked_bytes", "f8"),  # bytes that the threads asked for
         ("slices", "i8"),  # servers of stage 1 among which a request chooses
         ("slice_cycles", "f8"),  # cycles for which a request occupies its server of stage 1
+        ("dram_cycles", "f8"),  # the same of stage 2
+        ("bus_cycles", "f8"),  # the same of the data bus, which has the sustained rate, where no stores are among the loads
         ("l1_hit", "f8"),  # probability of a hit in L1
         ("l2_hit", "f8"),  # probability of a hit in L1 or L2
         ("l1_late", "f8"),  # cycles for which what L1 serves is still on its way

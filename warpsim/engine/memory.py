@@ -48,13 +48,14 @@ def pass_crossbar(state, arrival, word, detail):
 
 
 @inline
-def pass_bus(chip, state, arrival, request_bytes, is_write):
-    """Returns when the data bus, which has the sustained rate, begins to serve a request."""
+def pass_bus(chip, state, arrival, detail, is_write):
+    """Returns when the data bus begins to serve a request."""
     clock = state.clock[0]
     share = clock.write_share
     cost = 1.0 + share * (chip.write_cost - 1.0) + 4.0 * share * (1.0 - share) * chip.turnaround
-    clock.write_share = share + (np.float64(is_write) - share) / (LATEST * chip.crossbar_servers)
-    return serve_at(state, BUS, np.int64(0), arrival, request_bytes / chip.peak_rate * cost)
+    if share != np.float64(is_write):  # a division takes long, and the next request waits for it
+        clock.write_share = share + (np.float64(is_write) - share) / (LATEST * chip.crossbar_servers)
+    return serve_at(state, BUS, np.int64(0), arrival, detail.bus_cycles * cost)
 
 
 @inline
@@ -84,10 +85,10 @@ def finds_idle(chip, state, server, arrival):
 @inline
 def pass_dram(chip, state, arrival, server, detail, is_write):
     """Returns when a request has passed stage 2 and the bus: a load with its delay by stores, a store that drains the bus."""
-    service = detail.request_bytes / chip.dram_rate
-    begins = serve_at(state, DRAM, server, arrival, collected(chip, state, server, service) if is_write else service)
+    service = collected(chip, state, server, detail.dram_cycles) if is_write else detail.dram_cycles
+    begins = serve_at(state, DRAM, server, arrival, service)
     share = state.clock[0].write_share
-    turn = pass_bus(chip, state, arrival, detail.request_bytes, is_write)
+    turn = pass_bus(chip, state, arrival, detail, is_write)
     delay = 0.0
     if chip.read_delay > 0.0 and not finds_idle(chip, state, server, arrival):
         delay = 4.0 * share * (1.0 - share) * chip.read_delay
@@ -218,7 +219,7 @@ def wait_before_dram(machine, state, stream, time, detail, in_l2, is_write):
     for _ in range(detail.requests):
         begins = time
         if not in_l2:
-            begins = pass_bus(chip, state, time, detail.request_bytes, is_write)
+            begins = pass_bus(chip, state, time, detail, is_write)
         elif chip.memory == _QUEUE:
             stream = advance(stream)
             begins = pass_crossbar(state, time, mix(stream), detail)

@@ -244,10 +244,6 @@ def _encode_chip(gpu: Gpu, memory: str, sms: int | None, tick: int, registers: i
     """Returns the CHIP record without the launch; `set_windows` and `find_plain_steps` fill in the rest of its fields."""
     queue = gpu.memory.queue
     simulated = gpu.sms if sms is None else sms
-
-    def rate(gbs: float, servers: int = 1) -> float:
-        return units.gbs_to_bytes_per_cycle(gbs, gpu.clock_ghz) / servers
-
     chip = np.zeros(1, CHIP)
     record = chip[0]
     record["sms"], record["of_sms"], record["schedulers"] = simulated, gpu.sms, gpu.sm.schedulers
@@ -267,8 +263,6 @@ def _encode_chip(gpu: Gpu, memory: str, sms: int | None, tick: int, registers: i
     record["transaction_latency"] = gpu.memory.transaction_latency_cycles
     record["crossbar_servers"] = queue.crossbar_servers
     record["dram_servers"] = queue.dram_servers
-    record["dram_rate"] = rate(queue.dram_gbs, record["dram_servers"])
-    record["peak_rate"] = rate(gpu.memory.bandwidth_gbs)
     if gpu.memory.writes is not None:
         writes = gpu.memory.writes
         record["write_cost"], record["turnaround"] = 1 / writes.write_rate, writes.turnaround
@@ -319,7 +313,7 @@ def _encode_classes(gpu: Gpu) -> tuple[Array, Array]:
 
 
 _Costs = tuple[tuple[int, ...], tuple[float, ...]]
-_NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0, *5 * (0.0,), -1.0)
+_NO_ACCESS: tuple[float, ...] = (0, 0, 0.0, 0.0, 0, *7 * (0.0,), -1.0)
 
 
 def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
@@ -339,14 +333,18 @@ def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
 
 
 def _requests(cost: Transactions, kind: Kind, gpu: Gpu) -> tuple[float, ...]:
-    """Returns the fields `requests` to `slice_cycles` of DETAIL."""
+    """Returns the fields `requests` to `bus_cycles` of DETAIL."""
     queue = gpu.memory.queue
-    rate = units.gbs_to_bytes_per_cycle(queue.crossbar_gbs, gpu.clock_ghz) / queue.crossbar_servers
-    service = max(cost.bytes_per_request / rate, cost.updates * (gpu.memory.atomic_interval_cycles or 0.0))
+
+    def cycles(gbs: float, servers: int = 1) -> float:
+        return cost.bytes_per_request / (units.gbs_to_bytes_per_cycle(gbs, gpu.clock_ghz) / servers)
+
+    service = max(cycles(queue.crossbar_gbs, queue.crossbar_servers), cost.updates * (gpu.memory.atomic_interval_cycles or 0.0))
     if kind == Kind.STORE:
         service = max(service, cost.port_sectors * gpu.memory.port_cycles(gpu.clock_ghz))
     slices = min(cost.contended_addresses or queue.crossbar_servers, queue.crossbar_servers)
-    return cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, slices, service
+    of_dram, of_bus = cycles(queue.dram_gbs, queue.dram_servers), cycles(gpu.memory.bandwidth_gbs)
+    return cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, slices, service, of_dram, of_bus
 
 
 def _hits(instruction: Instruction, gpu: Gpu) -> tuple[float, ...]:
