@@ -96,7 +96,7 @@ def test_cache_hits_on_a_chip_without_that_cache_are_a_wrong_request(tmp_path, c
     load = '{op = "load", dst = "r0", access = {pattern = "coalesced", l1_hit = 0.5}}'
     file.write_text(f'name = "hits"\ntitle = "hits"\nbody = [{load}]\n')
     assert cli.main(["simulate", "--gpu", "g80", "--kernel", str(file), "--warps", "4", "--sms", "1"]) == 2
-    assert "access.l1_hit = 0.5: 0 on g80, whose memory.l1_latency_cycles is not known" in capsys.readouterr().err
+    assert "access.l1_hit = 0.5: must be 0 on g80, whose file does not state memory.l1_latency_cycles" in capsys.readouterr().err
 
 
 def test_simulate_runs_a_grid_to_its_end(capsys):

@@ -12,9 +12,10 @@ from warpsim.arguments import InvalidPoint
 from warpsim.hardware import files as params
 from warpsim.hardware import latency
 from warpsim.hardware.gpu import load_gpu
-from warpsim.kernels import mix
+from warpsim.kernels import Access, Instruction, Kernel, Loop, mix
 from warpsim.simulation.api import simulate_point
 from warpsim.simulation.point import make_point
+from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 
 
@@ -89,6 +90,21 @@ def test_a_stored_plan_may_hold_what_fits_no_chip():
 def test_a_point_beyond_the_chip_is_invalid():
     with pytest.raises(InvalidPoint, match="warps = 48: must be an integer from 1 to 24 on g80"):
         small_plan().point((0, 0, 2, 0))
+
+
+def hits_l2():
+    """A kernel that hits L2, whose latency is known on a100 and not on kepler."""
+    load = Instruction("load", dst="r1", src=("r1",), access=Access(l2_hit=0.5))
+    return Kernel(name="hits", inputs=("r1",), body=(Loop(body=(load,), trips=None),))
+
+
+def test_hits_in_a_cache_of_unknown_latency_are_an_invalid_point():
+    plan = Plan(gpu=["kepler", "a100"], kernel=hits_l2(), warps=4, replicates=1, **SHORT)
+    with pytest.raises(InvalidPoint, match=r"access.l2_hit = 0.5: must be 0 on kepler, whose file does not state memory.l2_lat"):
+        plan.point((0,))
+    assert sweep(plan)["valid"].values.tolist() == [False, True]
+    with pytest.raises(ValueError, match=r"fits no chip: access.l2_hit = 0.5: must be 0 on kepler"):
+        Plan(gpu="kepler", kernel=hits_l2(), warps=4, **SHORT)
 
 
 def test_tiles_hold_every_point_once():

@@ -91,7 +91,8 @@ def encode(
         phases: whether the warps of the deal are spread over an iteration (section 4), as in an endless run.
 
     Raises:
-        InvalidPoint: the chip lacks a cache latency that the kernel needs.
+        InvalidPoint: a warp takes too long to its endless loop, or the memory of a slice is too fast (docs/model.md, sections 4
+            and 5).
         ValueError: the program or the chip exceeds a limit of the engine on steps, units or ticks.
     """
     machine = _unlaunched(gpu, kernel, memory, sms, phases, *_latencies(gpu, memory))
@@ -328,7 +329,7 @@ def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
     access = _NO_ACCESS
     if cost.access is not None:
         drain = gpu.memory.store_drain_cycles if kind == Kind.STORE else None
-        access = (*_requests(cost.access, kind, gpu), *_hits(instruction, gpu), -1.0 if drain is None else drain)
+        access = (*_requests(cost.access, kind, gpu), *_hits(instruction), -1.0 if drain is None else drain)
     return timing, (*access, max(cost.taken_gap_cycles, least))
 
 
@@ -347,16 +348,10 @@ def _requests(cost: Transactions, kind: Kind, gpu: Gpu) -> tuple[float, ...]:
     return cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, slices, service, of_dram, of_bus
 
 
-def _hits(instruction: Instruction, gpu: Gpu) -> tuple[float, ...]:
+def _hits(instruction: Instruction) -> tuple[float, ...]:
     """Returns the fields `l1_hit` to `l2_late` of DETAIL."""
     access = instruction.access
     assert access is not None
-    for level, hit, latency in (
-        ("l1", access.l1_hit, gpu.memory.l1_latency_cycles),
-        ("l2", access.l2_hit, gpu.memory.l2_latency_cycles),
-    ):
-        if hit > 0 and latency is None:
-            raise InvalidPoint(f"access.{level}_hit = {hit}: 0 on {gpu.name}, whose memory.{level}_latency_cycles is not known")
     in_either = access.l1_hit + (1 - access.l1_hit) * access.l2_hit
     return access.l1_hit, in_either, access.l1_late_cycles, access.l2_late_cycles
 

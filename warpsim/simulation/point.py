@@ -15,12 +15,14 @@ from typing import Any
 from warpsim.arguments import DeadlockError, InvalidPoint, choice, did_you_mean, integer, refusing_malformed
 from warpsim.hardware.files import names_only
 from warpsim.hardware.gpu import Gpu, as_gpu, described_with_table
+from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.residency import Launch, resolve_launch
 from warpsim.hardware.sections import section
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.iteration import MOST_STORES, stores_run_free
 from warpsim.kernels.program import barriers_not_reached_by_all, has_contended_addresses, names_warps
+from warpsim.kernels.traversal import issued
 from warpsim.kernels.whatif import ending_in_l2
 from warpsim.results.provenance import dump, load, provenance, read_call
 from warpsim.simulation.identity import identity
@@ -158,6 +160,7 @@ def make_point(
         text = f"latency quantiles were not measured on {gpu.name}; use 'queue' or 'fixed', or a chip file with {needs}"
         raise InvalidPoint(f"memory = 'measured': {text}")
     _check_classes(gpu, kernel)
+    _check_caches(gpu, kernel)
     _check_block_size(kernel, point.launch)
     uneven = barriers_not_reached_by_all(kernel)
     if uneven and point.launch.block_warps > 1:
@@ -202,6 +205,23 @@ def _check_classes(gpu: Gpu, kernel: Kernel) -> None:
         raise InvalidPoint(
             f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}{older}"
         )
+
+
+def _check_caches(gpu: Gpu, kernel: Kernel) -> None:
+    """Refuses a kernel that hits a cache whose latency the chip's file does not state."""
+    latencies = {"l1": gpu.memory.l1_latency_cycles, "l2": gpu.memory.l2_latency_cycles}
+    for level, hit in _highest_hits(kernel).items():
+        if hit > 0 and latencies[level] is None:
+            raise InvalidPoint(
+                f"access.{level}_hit = {hit}: must be 0 on {gpu.name}, whose file does not state memory.{level}_latency_cycles"
+            )
+
+
+@kept_by_object
+def _highest_hits(kernel: Kernel) -> dict[str, float]:
+    """Returns the highest hit probability of all accesses of a kernel, by cache."""
+    accesses = [one.access for one in issued(kernel.body) if one.access is not None]
+    return {level: max((getattr(one, f"{level}_hit") for one in accesses), default=0.0) for level in ("l1", "l2")}
 
 
 def replicate_seed(streams: bytes, replicate: int) -> int:
