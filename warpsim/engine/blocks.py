@@ -14,7 +14,7 @@ from warpsim.engine.places import scheduler_at, seat_number
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
 from warpsim.engine.timetable import set_alarm
-from warpsim.engine.waiting import wait_for_step
+from warpsim.engine.waiting import wait_for_next
 
 _EMPTY, _RUNNING, _AT_BARRIER, _DRAINING = int(Life.EMPTY), int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
 _WAIT, _BARRIER, _IMC_MISS = int(WarpState.WAIT), int(WarpState.BARRIER), int(WarpState.IMC_MISS)
@@ -136,7 +136,7 @@ def start_block(machine, state, sm, seat, seat_number):
         scheduler = scheduler_at(chip, state, sm, chip.scheduler_of[at(slot)])
         lane = at(chip.lane_of[at(slot)])
         scheduler.uses[lane], scheduler.delays[lane] = machine.program[at(step)].uses, machine.program[at(step)].own_delay
-        make_youngest(chip.policy, scheduler, lane)
+        make_youngest(chip, scheduler, lane)
         set_alarm(machine, state, sm, slot, warp.wait)
 
 
@@ -275,10 +275,3 @@ def complete_from(machine, state, sm, seat_number, now, latest):
             cycle = max(cycle, issues_from + machine.details[at(warp.step)].to_barrier)
         slot += 1
     return min(cycle, latest)
-
-
-@inline
-def wait_for_next(machine, state, sm, slot, index, warp):
-    """Has a warp wait for its next step: until the end of its wait, and until its registers are ready."""
-    if wait_for_step(machine, state, sm, machine.chip[0].scheduler_of[at(slot)], slot, index, warp):
-        set_alarm(machine, state, sm, slot, warp.wait)

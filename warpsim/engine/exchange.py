@@ -9,7 +9,7 @@ import numpy as np
 
 from warpsim.engine import memory
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
-from warpsim.engine.blocks import retire_warp, wait_for_next
+from warpsim.engine.blocks import retire_warp
 from warpsim.engine.constants import NOBODY, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
@@ -22,7 +22,7 @@ from warpsim.engine.registers import soonest_return, wait_of, write_later
 from warpsim.engine.rng import advance, choose_low, mix
 from warpsim.engine.tandem import close_access, hand_over, open_access, send, take_due, takes
 from warpsim.engine.timetable import set_alarm
-from warpsim.engine.waiting import count_open_wait, count_wait
+from warpsim.engine.waiting import count_open_wait, count_wait, wait_for_next
 
 _LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
 _MEASURED, _QUEUE = int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)

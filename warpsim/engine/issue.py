@@ -120,7 +120,7 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     store(scheduler.wakes, wakes)
     rank_after_issue(machine, state, sm, s, scheduler, lane, cycle)
     if kind == _EXIT:
-        end_greed(chip.policy, scheduler)
+        end_greed(chip, scheduler)
         return exit_warp(machine, state, sm, slot, warp, cycle, end)
     if kind == _BARRIER:
         return arrive(machine, state, sm, slot, warp, step, gap, cycle)

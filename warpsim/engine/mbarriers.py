@@ -12,8 +12,7 @@ from warpsim.engine.bits import at, end_of, wait_until
 from warpsim.engine.constants import MOST_PHASES, NO_PHASE, UNKNOWN, Life, WarpState
 from warpsim.engine.jit import apart, inline, seldom
 from warpsim.engine.places import seat_number, slot_of
-from warpsim.engine.timetable import set_alarm
-from warpsim.engine.waiting import wait_for_step
+from warpsim.engine.waiting import wait_for_next
 
 _RUNNING, _AT_MBARRIER, _BARRIER = int(Life.RUNNING), int(Life.AT_MBARRIER), int(WarpState.BARRIER)
 _ARRIVED, _AWAITED = 0, 1  # columns of `State.passed`
@@ -151,8 +150,7 @@ def wait_after(machine, state, sm, slot, warp, step, end):
     """Has a warp wait for its next step; the phase for which it waited after another step is complete at cycle `end`."""
     if end > end_of(warp.wait):
         warp.wait = wait_until(end, step, _BARRIER)
-    if wait_for_step(machine, state, sm, machine.chip[0].scheduler_of[at(slot)], slot, sm.first_index + slot, warp):
-        set_alarm(machine, state, sm, slot, warp.wait)
+    wait_for_next(machine, state, sm, slot, sm.first_index + slot, warp)
 
 
 @apart

@@ -23,7 +23,7 @@ from warpsim.engine.places import slot_in
 from warpsim.engine.registers import waits_for_load
 from warpsim.engine.rng import advance, mix, uniform
 
-_LRR, _GTO, _OLDEST, _GTY = int(Policy.LRR), int(Policy.GTO), int(Policy.OLDEST), int(Policy.GTY)
+_LRR, _OLDEST, _GTY = int(Policy.LRR), int(Policy.OLDEST), int(Policy.GTY)
 _RANDOM, _TWO_LEVEL = int(Policy.RANDOM), int(Policy.TWO_LEVEL)
 _RUNNING, _AT_BARRIER, _AT_MBARRIER = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.AT_MBARRIER)
 
@@ -107,9 +107,9 @@ def is_active(machine, state, sm, slot, cycle):
 
 
 @inline
-def end_greed(policy, scheduler):
+def end_greed(chip, scheduler):
     """The warp that issued last has left."""
-    if policy == _GTO or policy == _GTY:
+    if chip.greedy:
         store(scheduler.ranks, load(scheduler.ages))
         scheduler.rank_0_issued = 0
 
@@ -124,19 +124,19 @@ def drawn(scheduler, lanes):
 
 
 @inline
-def make_youngest(policy, scheduler, lane):
+def make_youngest(chip, scheduler, lane):
     """A warp has been launched into a lane: it is younger than all others."""
-    age, first_age = scheduler.ages[lane], 0 if policy == _GTY else len(scheduler.ages) - 1
+    age, from_youngest = scheduler.ages[lane], chip.policy == _GTY
     foremost = first(lanes_equal(load(scheduler.ranks), np.int64(0)))  # the greedy warp, or the first by age
     for other in range(len(scheduler.ages)):
-        if policy == _GTY and scheduler.ages[other] < age:
+        if from_youngest and scheduler.ages[other] < age:
             scheduler.ages[other] += 1
-        elif policy != _GTY and scheduler.ages[other] > age:
+        elif not from_youngest and scheduler.ages[other] > age:
             scheduler.ages[other] -= 1
-    scheduler.ages[lane] = first_age
-    if (policy == _GTO or (policy == _GTY and scheduler.rank_0_issued)) and foremost != lane:
+    scheduler.ages[lane] = 0 if from_youngest else len(scheduler.ages) - 1
+    if chip.greedy and scheduler.rank_0_issued and foremost != lane:
         ages = load(scheduler.ages)
         here = same(ages, filled(np.int64(scheduler.ages[at(foremost)]), ages))
         store(scheduler.ranks, first_then_by_age(here, ages))
-    elif policy == _GTO or policy == _OLDEST or policy == _GTY:
+    elif chip.greedy or chip.policy == _OLDEST:
         store(scheduler.ranks, load(scheduler.ages))

@@ -11,6 +11,7 @@ from warpsim.engine.constants import Kind, WarpState
 from warpsim.engine.hints import has_hints, is_final
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of
+from warpsim.engine.timetable import set_alarm
 
 _LOAD, _LG_THROTTLE = int(Kind.LOAD), int(WarpState.LG_THROTTLE)
 
@@ -62,3 +63,10 @@ def wait_for_step(machine, state, sm, s, slot, index, warp):
     if not known:
         sm.pending |= bit(slot)
     return known
+
+
+@inline
+def wait_for_next(machine, state, sm, slot, index, warp):
+    """As `wait_for_step`, of a warp that does not issue now; it takes part in the picks of its scheduler once it is eligible."""
+    if wait_for_step(machine, state, sm, machine.chip[0].scheduler_of[at(slot)], slot, index, warp):
+        set_alarm(machine, state, sm, slot, warp.wait)
