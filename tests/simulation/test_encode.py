@@ -20,6 +20,7 @@ from warpsim.engine.constants import (
     LIMITED,
     LONGEST_WINDOW,
     RANK_BITS,
+    REASON_BITS,
     STATES,
     UNITS,
     Kind,
@@ -55,6 +56,12 @@ def test_names_are_those_of_points_and_results() -> None:
     assert set(encoding._MEMORY_MODELS) == set(point.MEMORY_MODELS)
     assert tuple(state.name.lower() for state in WarpState) == schema.STATES
     assert len(schema.STATES) == STATES
+
+
+def test_the_states_that_name_a_wait_fit_into_its_word() -> None:
+    of_pipes = {state for _, *waits in encoding._STATES_OF_PIPES.values() for state in waits}
+    others = {WarpState.BARRIER, WarpState.LG_THROTTLE, WarpState.DRAIN}
+    assert max(of_pipes | others) < 1 << REASON_BITS
 
 
 @pytest.mark.parametrize("policy", POLICIES)
