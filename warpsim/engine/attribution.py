@@ -8,7 +8,7 @@ A wait is counted as a whole when it begins, since its end is known then. What o
 (`settle`). Waits that are known before the run are not even counted one by one: their sum follows from the number of issues.
 How long an eligible warp waited is known when it issues. How much of that it was refused follows from two sets of cycles of the
 window: those in which the unit refused, and those in which the scheduler could not issue anyway. So what an eligible warp waited
-is counted up to the end of each window (`close_window`), for classes that can be refused.
+is counted up to the end of each window (`close_window`), wherever something can have kept it from issuing.
 """
 
 import numpy as np
@@ -128,7 +128,7 @@ def plain_after_waiting(scratch, part, s, ins, has_ports, begin, there, end):
 
 @seldom
 def plain_after_waiting_long(scratch, part, s, unit, begin, there, end):
-    """The same where the cycles lie in several words."""
+    """The same for many cycles, or where the instruction could not issue from the first one on."""
     part.held += size_of_cycles(scratch.held[at(s)], begin, end)
     part.unfetched += free_cycles(scratch, s, begin, there)
     part.throttled += refused_cycles(scratch, s, (unit, unit), there, end)
@@ -303,7 +303,10 @@ def open_window(state):
 
 @inline
 def close_window(machine, state, sm, end):
-    """Counts what eligible warps have waited for units that refuse, up to the end of a window, exclusive."""
+    """Counts what eligible warps have waited up to the end of a window, exclusive.
+
+    Warps are left out that neither a unit, nor a limit, nor the ports, nor fetch can have kept from issuing.
+    """
     chip = machine.chip[0]
     if state.scratch[0].gates == NONE and not state.scratch[0].some_held and chip.buffer == 0:
         return
