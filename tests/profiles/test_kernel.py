@@ -244,7 +244,7 @@ def test_opcodes_from_encodings():
 
 def test_opcodes_that_are_not_listed_are_noted():
     assert profile_of(launch(texts={4: "FNEW R6, R6, 3"})).notes == (
-        "1 instructions FNEW are not in the table of opcodes: taken as fp32",
+        "1 instruction FNEW not in the table of opcodes (params/opcodes/sass.toml): taken as fp32",
     )
 
 

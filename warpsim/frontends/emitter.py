@@ -21,7 +21,7 @@ from warpsim.frontends.flow import Flow, Place
 from warpsim.frontends.flow import place as _place
 from warpsim.frontends.handovers import Handover
 from warpsim.frontends.keys import Key, keys_of
-from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
+from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, lines_of, matrix_rows, random_conflict, ways_of
 from warpsim.frontends.sampled import SPREAD, Sampled
@@ -98,10 +98,7 @@ class Emitter:
 
     def notes(self) -> list[str]:
         """Returns what was assumed of opcodes and addresses."""
-        found = [
-            f"{count} instructions {opcode} are not in the table of opcodes: taken as {family}"
-            for (opcode, family), count in sorted(self.unlisted.items())
-        ]
+        found = notes_of_unlisted(self.unlisted)
         found += [
             f"the shape of {count} matrix instructions {opcode} is not known: taken as that of their class"
             for opcode, count in sorted(self.unshaped.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -48,6 +49,15 @@ def opcodes() -> Opcodes:
         tuple(sorted(data["beginnings"].items(), key=lambda pair: -len(pair[0]))),
         {family: tuple(names) for family, names in data["classes"].items()},
     )
+
+
+def notes_of_unlisted(unlisted: Mapping[tuple[str, str], int]) -> list[str]:
+    """Returns what was assumed of opcodes that the table does not list: (opcode, family) -> instructions."""
+    where = "not in the table of opcodes (params/opcodes/sass.toml)"
+    return [
+        f"{count} instruction{'s' * (count > 1)} {opcode} {where}: taken as {family}"
+        for (opcode, family), count in sorted(unlisted.items())
+    ]
 
 
 _SHAPE = re.compile(r"(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)$|(?P<old_m>16|8)8(?P<old_k>\d+)$")

@@ -13,7 +13,7 @@ from warpsim.frontends.async_copies import counter_and_left, role_of
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
-from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, opcodes, sleep_ns
+from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.operands import register_slots
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 from warpsim.frontends.sequence import in_order
@@ -195,10 +195,7 @@ class _Emitter:
         """Returns what was assumed of opcodes, barriers and accesses."""
         tasks = "warps of a block have tasks of their own: nobody waits at a barrier of some of them, or for what others copy"
         return [
-            *(
-                f"{count} instructions {opcode} are not in the table of opcodes: taken as {family}"
-                for (opcode, family), count in sorted(self.unlisted.items())
-            ),
+            *notes_of_unlisted(self.unlisted),
             *([tasks] if self.partial_barriers else []),
             *missing_accesses(self.launch, "load" in self.kinds, "store" in self.kinds),
         ]
