@@ -18,7 +18,7 @@ from warpsim.engine.jit import apart, inline
 from warpsim.engine.mbarriers import copy_is_back, has_mbarriers
 from warpsim.engine.order import add_outgoing, forget_outgoing, sort_outgoing
 from warpsim.engine.places import slot_of, sm_of
-from warpsim.engine.registers import soonest_return, wait_of, write_later
+from warpsim.engine.registers import learn_ready, soonest_return, wait_of
 from warpsim.engine.rng import advance, choose_low, mix
 from warpsim.engine.tandem import close_access, hand_over, open_access, send, take_due, takes
 from warpsim.engine.timetable import set_alarm
@@ -255,7 +255,7 @@ def note_all_served(machine, state, sm):
 def note_sent(machine, state, index, step, cycle, served):
     """Notes in which cycle an access that issued at `cycle` will be served."""
     chip, program, latest = machine.chip[0], machine.program, state.latest[at(index)]
-    may_change = write_later(machine, state, index, step, cycle, UNKNOWN + served)
+    may_change = learn_ready(machine, state, index, step, cycle, UNKNOWN + served)
     if program[at(step)].kind == _LOAD:
         replace_return(machine, state, index, UNKNOWN + cycle, UNKNOWN + served)
     prior = program[at(step)].kind == _LOAD and program[at(cause_of(latest))].kind == _STORE
@@ -289,7 +289,7 @@ def note_served(machine, state, index, step, cycle, served, returns):
         replace_return(machine, state, index, UNKNOWN + max(served, cycle), np.int64(0))  # the place is kept for this return
     note_return(machine, state, index, warp, step, cycle, returns)
     warp.requested -= 1
-    write_later(machine, state, index, step, cycle, returns)
+    learn_ready(machine, state, index, step, cycle, returns)
     sm.answered |= bit(slot)
 
 
@@ -305,16 +305,16 @@ def go_on(machine, state, sm, slot, index, warp, load, cycle, served, returns):
 
     Before, this load is what the warp waits for, except at a counter that may count some, where one that is served can be.
     """
-    write_later(machine, state, index, load, cycle, returns)
+    learn_ready(machine, state, index, load, cycle, returns)
     s, dependency = machine.chip[0].scheduler_of[at(slot)], machine.classes[at(machine.program[at(load)].op)].dependency
     wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
     named_alike = cause_of(wait) == load and reason_of(wait) == dependency
     if named_alike and has_hints(machine.hints):
         named_alike = waits_for_all(machine.hints, machine, state, index, np.int64(warp.step))
     if not named_alike and served - 1 > warp.since:
-        write_later(machine, state, index, load, cycle, UNKNOWN + served)
+        learn_ready(machine, state, index, load, cycle, UNKNOWN + served)
         count_open_wait(machine, state, s, index, warp, served)
-        write_later(machine, state, index, load, cycle, returns)
+        learn_ready(machine, state, index, load, cycle, returns)
     count_wait(machine, state, s, warp, wait)
     warp.wait = wait
     set_alarm(machine, state, sm, slot, wait)

@@ -19,7 +19,7 @@ def write(machine, state, index, register, ready, step):
 
 
 @inline
-def write_later(machine, state, index, step, cycle, ready):
+def learn_ready(machine, state, index, step, cycle, ready):
     """Notes more about the cycle from which the result can be read of a load that issued at `cycle`.
 
     Returns whether the warp's wait may change by that before the load is served.

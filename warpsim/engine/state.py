@@ -333,7 +333,7 @@ class State(NamedTuple):
     loops: Array  # int64[W, loops]: trips left; negative: endless
     returns: Array  # int64[W, loads_per_warp]: cycles at which the warp's latest loads return, or UNKNOWN + when they are served
     latest: Array  # int64[W]: of the warp's accesses that waited for stage 2, when the last one is served, and its step
-    otherwise: Array  # int64[W]: the wait of a warp before that for its limit of loads in flight, where it waits for this, too
+    otherwise: Array  # int64[W]: of a warp that waits for its limit of loads in flight, the wait for all else, which ends sooner
     queues: Array  # int64[queues * M * K, 2 + most entries]: oldest entry, next address, when entries leave (units.py)
     flights: Array  # int64[2 * M, most of per_sm]: for each SM a heap of return times of loads, and one of stores
     first_seat: Array  # int64[LONGEST_WINDOW]: by cycle of the window, a seat in which a block starts; negative: none
