@@ -118,6 +118,14 @@ def test_bank_conflicts_and_divergence():
     assert gpuperf.parameters(C2050, more, warps=1).cfdiv_insts == 2
 
 
+def test_sfu_instructions_of_a_divergent_side_count_once():
+    # What all warps would execute without divergence, and not on the SFU, is the branch.
+    both = loop(Conditional(diverges=True, then=(SFU,) * 10, orelse=(ADD, *(SFU,) * 8)))
+    p = gpuperf.parameters(C2050, both, warps=1)
+    assert (p.insts, p.sfu_insts, p.cfdiv_insts) == (1, 18, 1)
+    assert gpuperf.execution_time(C2050, both, warps=8, ilp=1) == pytest.approx(8 * (18 * 8 + 2 * 18 / 8))
+
+
 def test_amat():
     load = Instruction("load", dst="r1", src=("r1",), access=Access(l1_hit=0.5, l2_hit=0.2))
     assert gpuperf.throughput(C2050, loop(load), warps=1).memory_latency == pytest.approx(0.4 * 440 + 0.5 * 18 + 0.1 * 130)

@@ -29,7 +29,7 @@ class Parameters:
         sync_insts: barriers among `insts`.
         sfu_insts: instructions of the SFU.
         fp_insts: floating-point instructions.
-        cfdiv_insts: instructions that a warp executes only because its threads diverge.
+        cfdiv_insts: instructions that a warp executes only because its threads diverge, without `sfu_insts`.
         bank_conflict_cycles: cycles of shared memory that the bank conflicts of a warp take.
         avg_inst_lat: mean instruction latency in cycles.
         fp_lat: latency of floating-point instructions in cycles.

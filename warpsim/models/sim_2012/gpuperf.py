@@ -143,8 +143,8 @@ def parameters(
     memory = _memory(gpu, counted)
     if departure_delay is None and memory["avg_trans_warp"] > 1:
         raise NotCoveredError(f"{kernel.name}: departure_delay is needed for accesses of several transactions")
-    extra = sum(len(block.instructions) * block.times for block in counted.blocks if block.extra)
-    sfu = ops.get("sfu", 0.0)
+    sfu = ops.get("sfu", 0.0)  # also those that a warp executes only because its threads diverge
+    extra = sum(b.times * sum(i.op != "sfu" for i in b.instructions) for b in counted.blocks if b.extra)
     n = np.asarray(warps, dtype=float)
     latency = gpu.ops["alu"].latency_for("alu")
     return Parameters(
