@@ -6,11 +6,12 @@ import json
 import re
 
 import pytest
+import xarray as xr
 
 from tests.support.model_inputs import STENCIL
 from warpsim import cli
 from warpsim.analysis.advice import advise_point
-from warpsim.cli.advise import _page
+from warpsim.cli.advise import _headline, _page
 from warpsim.simulation.point import make_point
 
 POINT = "advise --gpu fermi --kernel mix --set alpha=8 --warps 4 --sms 1 --warmup 500 --cycles 2000 --workers 1".split()
@@ -54,6 +55,23 @@ def test_the_simulation_is_the_headline_and_contradictions_are_marked():
     row = next(line for line in page.splitlines() if line.startswith("32 warps per SM  "))
     assert "1.090*" in row
     assert "Believe the simulation" in page
+
+
+def test_the_headline_tells_launches_of_as_many_warps_apart():
+    ds = xr.Dataset(
+        {
+            "trial_warps": ("trial", [8, 8, 16]),
+            "trial_block_warps": ("trial", [1, 8, 8]),
+            "share": ("trial", [0.92, 0.83, 0.99]),
+            "share_high": ("trial", [0.92, 0.83, 0.99]),
+            **{"warps": 8, "block_warps": 8, "most_warps": 48, "fewest_warps": 8, "fewest_block_warps": 1},
+            **dict.fromkeys(("needed_warps", "needed_warps_low", "needed_warps_high"), 16),
+        },
+        attrs={"fraction": 0.9},
+    )
+    headline = _headline(ds)
+    assert "In blocks of 1 warp, 8 warps per SM attain it: 92.0" in headline
+    assert "There are 8 warps now, which attain 83.0" in headline
 
 
 def test_json(capsys):

@@ -23,11 +23,12 @@ def same_size_launches(point: Point) -> list[Launch]:
     return [point.launch.model_copy(update={"resident_blocks": n}) for n in blocks]
 
 
-def all_launches(point: Point) -> list[Launch]:
+def all_launches(point: Point, *, smallest_blocks: bool = False) -> list[Launch]:
     """Returns a launch for each occupancy that fits, from few to many warps.
 
-    Blocks keep their size where it gives the occupancy, and have the smallest size that does elsewhere. If the size of a block
-    belongs to the algorithm (barriers, branches by the index of a warp) or to the request (a finite grid), all keep it.
+    Blocks keep their size where it gives the occupancy, and have the smallest size that does elsewhere, or everywhere with
+    `smallest_blocks`. If the size of a block belongs to the algorithm (barriers, branches by the index of a warp) or to the
+    request (a finite grid), all keep it.
     """
     found = {launch.resident_warps: launch for launch in same_size_launches(point)}
     gpu, kernel, launch = point.gpu, point.kernel, point.launch
@@ -38,7 +39,8 @@ def all_launches(point: Point) -> list[Launch]:
                 resolve_launch(gpu, kernel, warps, size)
             except InvalidPoint:
                 continue
-            found.setdefault(warps, launch.model_copy(update={"block_warps": size, "resident_blocks": warps // size}))
+            if smallest_blocks or warps not in found:
+                found[warps] = launch.model_copy(update={"block_warps": size, "resident_blocks": warps // size})
     return [found[warps] for warps in sorted(found)]
 
 
@@ -103,6 +105,10 @@ class Needed:
     any_size: Trial | None
 
 
+def _attains_no_more(launch: Launch, trial: Trial) -> bool:
+    return launch.resident_warps <= trial.warps and launch.block_warps >= trial.launch.block_warps
+
+
 @dataclass
 class OccupancySearch:
     """Simulates launches of a point with common random numbers, each once.
@@ -131,16 +137,17 @@ class OccupancySearch:
     def needed(self, fraction: float) -> Needed:
         """Finds the fewest warps that attain a fraction of the peak, by bisection over the launches that fit.
 
-        The search assumes that a launch of more warps attains no less. What it returns has been simulated, and so has the
-        launch before it, which does not attain the fraction.
+        The search assumes that a launch of more warps attains no less, and neither does one of as many warps in smaller blocks.
+        What it returns has been simulated, and so has the launch before it, which does not attain the fraction.
         """
         same = same_size_launches(self.point)
         found = self._fewest(same, lambda trial: trial.share >= fraction)
         low = self._fewest(same, lambda trial: trial.share + trial.half >= fraction)
         high = self._fewest(same, lambda trial: trial.share - trial.half >= fraction)
-        fewer = [launch for launch in all_launches(self.point) if found is None or launch.resident_warps < found.warps]
-        refused = max((trial.warps for trial in self.trials.values() if trial.share < fraction), default=0)
-        fewer = [launch for launch in fewer if launch.resident_warps > refused]
+        others = all_launches(self.point, smallest_blocks=True)
+        fewer = [launch for launch in others if found is None or launch.resident_warps < found.warps]
+        refused = [trial for trial in self.trials.values() if trial.share < fraction]
+        fewer = [launch for launch in fewer if not any(_attains_no_more(launch, trial) for trial in refused)]
         return Needed(found, low, high, self._fewest(fewer, lambda trial: trial.share >= fraction) or found)
 
     def _fewest(self, launches: Sequence[Launch], attains: Callable[[Trial], bool]) -> Trial | None:

@@ -129,23 +129,25 @@ def _page(point: Point, ds: xr.Dataset) -> str:
 def _headline(ds: xr.Dataset) -> str:
     """Returns the simulated answer: how many warps attain the fraction of the peak, and how sure that is."""
     peak = f"{ds.attrs['fraction']:.0%} of the peak"
-    now, most = int(ds.warps), int(ds.most_warps)
+    now, most, present_size = int(ds.warps), int(ds.most_warps), int(ds.block_warps)
     needed, fewest = float(ds.needed_warps), float(ds.fewest_warps)
-    size = f"in blocks of {counted(int(ds.block_warps), 'warp')}"
+    size = f"in blocks of {counted(present_size, 'warp')}"
+    attained = _share(ds, now, present_size)
     if math.isnan(fewest):
         at = f"the largest occupancy that fits, {most} warps per SM, attains {_share(ds, most)}"
-        return f"No launch attains {peak}: {at}. There are {now} warps now, which attain {_share(ds, now)}."
+        return f"No launch attains {peak}: {at}. There are {now} warps now, which attain {attained}."
     if math.isnan(needed):
         told = f"In{size[2:]}, no launch attains {peak}. "
     else:
         low, high = float(ds.needed_warps_low), float(ds.needed_warps_high)
         sure = "" if math.isnan(low) or low == high else f" (95 % interval: {low:.0f} to {_or_none(high)})"
-        told = f"{needed:.0f} warps per SM {size} attain {peak}{sure}: {_share(ds, int(needed))}. "
+        told = f"{needed:.0f} warps per SM {size} attain {peak}{sure}: {_share(ds, int(needed), present_size)}. "
     other = ""
     if fewest != needed:
-        blocks = f"blocks of {counted(int(ds.fewest_block_warps), 'warp')}"
-        other = f"In {blocks}, {fewest:.0f} warps per SM attain it: {_share(ds, int(fewest))}. "
-    present = "This is the present launch." if now == needed else f"There are {now} warps now, which attain {_share(ds, now)}."
+        other_size = int(ds.fewest_block_warps)
+        share = _share(ds, int(fewest), other_size)
+        other = f"In blocks of {counted(other_size, 'warp')}, {fewest:.0f} warps per SM attain it: {share}. "
+    present = "This is the present launch." if now == needed else f"There are {now} warps now, which attain {attained}."
     return told + other + present
 
 
@@ -153,10 +155,12 @@ def _or_none(warps: float) -> str:
     return "none that fits" if math.isnan(warps) else f"{warps:.0f}"
 
 
-def _share(ds: xr.Dataset, warps: int) -> str:
+def _share(ds: xr.Dataset, warps: int, block_warps: int | None = None) -> str:
+    """Returns the share of the peak that a launch attains; left out, `block_warps` is that of the smallest blocks simulated."""
     from warpsim.views.text_table import plus_minus
 
-    at = ds.isel(trial=int((ds.trial_warps.values == warps).argmax()))
+    same = (ds.trial_warps == warps) & (True if block_warps is None else ds.trial_block_warps == block_warps)
+    at = ds.isel(trial=int(same.values.argmax()))
     half = 100 * float(at.share_high - at.share)
     return f"{100 * float(at.share):.1f}{plus_minus(half)} %"
 
