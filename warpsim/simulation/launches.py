@@ -99,9 +99,10 @@ def launch_time(
     """
     kernel = kernel_for(kernel, arguments, (*_ARGUMENTS, "threads"))
     blocks, budget, threads = integer("blocks", blocks, 1), integer("budget", budget, 1), integer("threads", threads, 1)
-    if block_warps is None and kernel.block_warps is None:
+    size = kernel.block_warps if block_warps is None else block_warps
+    if size is None:
         raise ValueError("block_warps: must be given, since the kernel does not state the warps of its blocks")
-    launch = Launch(blocks=blocks, block_warps=block_warps or kernel.block_warps or 0, resident_blocks=resident_blocks)
+    launch = Launch(blocks=blocks, block_warps=size, resident_blocks=resident_blocks)
     if clock_ghz is not None:
         gpu = at_clock(as_gpu(gpu), clock_ghz)
     settings: dict[str, Any] = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}
