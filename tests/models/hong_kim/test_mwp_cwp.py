@@ -165,6 +165,10 @@ def test_independent_requests():
     np.testing.assert_allclose(more.mwp, [6, 12, more.mwp_peak_bw[2]])
     # With few warps independent requests are faster, with many they are not (HK Figure 26).
     np.testing.assert_allclose((more.bandwidth / old.bandwidth), [3, 3, 1])
+    # Computation is divided by MWP too, which exceeds the issue rate up to N = CWP = 4.3.
+    few = mwp_cwp.throughput(GT200, kernels.mix(32), warps=[4, 5], ind_mem_req=1)
+    np.testing.assert_allclose(few.ipc.sum("op"), [33 * few.mwp[0] / (434 + 132), 0.25])
+    assert few.ipc.sum("op")[0] > GT200.issue_ipc
 
 
 def test_long_instructions():

@@ -22,7 +22,8 @@ The paper contradicts itself in five places:
    is the lower limit.
 3. Equation 30 could never exceed N if it contained equation 17. It contains equation 16 here.
 4. The paper has no equation for MWP above N. This model uses the first line of equation 4, of which 22 is the special case
-   MWP = N.
+   MWP = N. It divides computation by MWP as well, so that few warps of independent requests may exceed the issue rate, and
+   throughput falls where N reaches CWP.
 5. Equation 1 counts MWP computation periods, equation 23 one fewer. The example of the paper uses 23.
 """
 
