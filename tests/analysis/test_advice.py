@@ -194,6 +194,17 @@ def test_advice_on_long_warps_counts_after_the_start():
     assert 0.95 < found.share.max() < 1.05
 
 
+def test_models_are_asked_about_the_blocks_that_a_small_grid_puts_on_an_sm():
+    # 15 SMs have a block of 2 warps each, where 8 blocks would fit.
+    arguments = {"memory": "fixed", "replicates": 1}
+    grid = advise(FERMI, kernels.vector_add(), launch=Launch(blocks=15, block_warps=2), **arguments)
+    assert (grid.warps, grid.limiter, grid.tightest) == (16, "latency", "memory")
+    by_volkov = volkov.throughput(FERMI, kernels.vector_add(), warps=2, block_warps=2)
+    assert grid.model_rate.sel(model=VOLKOV) == pytest.approx(2 / float(by_volkov.latency_bound))
+    assert grid.sel(author=VOLKOV).estimated_rate == grid.model_rate.sel(model=VOLKOV)
+    assert grid.predicted.sel(model=VOLKOV, change="no memory latency") > 2
+
+
 def test_quick_windows():
     point = make_point("fermi", kernels.mix(8))
     assert (quick(point, ()).sms, quick(point, ()).warmup, quick(point, ()).cycles) == (8, None, 20_000)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from warpsim.analysis.advice_changes import Change, changes
 from warpsim.analysis.estimates import SIM, VOLKOV, Estimate, estimates
-from warpsim.analysis.occupancy_search import Needed, OccupancySearch, Trial, all_launches
+from warpsim.analysis.occupancy_search import Needed, OccupancySearch, Trial, all_launches, warps_held
 from warpsim.arguments import check_fraction
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.sections import SLICE_SMS
@@ -114,8 +114,9 @@ def advise_point(
 
     The needed occupancy is the smallest that attains a fraction of the peak, which is the tightest throughput limit of the
     hardware (`peak_fraction`). A gain is the work per cycle with a change over that without; the gain of the original is 1.
-    All simulations use common random numbers. Intervals are 95 % confidence intervals (Student's t over replicates), and NaN
-    for one replicate.
+    Models are asked about the warps that an SM holds, which are fewer than fit where the grid has few blocks. All simulations
+    use common random numbers. Intervals are 95 % confidence intervals (Student's t over replicates), and NaN for one
+    replicate.
 
     Args:
         point: the point to simulate.
@@ -226,7 +227,7 @@ def advise_point(
             "rate_high": quantity(rate["high"].values, per, "upper bound of simulated throughput"),
             "model_rate": quantity(by_model.isel(change=0, drop=True), per, "throughput by a model"),
             "limiter": quantity(
-                volkov.bottleneck(gpu, kernel, warps=present.warps, block_warps=launch.block_warps), "1",
+                volkov.bottleneck(gpu, kernel, warps=warps_held(point, launch), block_warps=launch.block_warps), "1",
                 f"bound that binds by {VOLKOV}",
             ),
             "tightest": quantity(
@@ -328,7 +329,7 @@ def _work(change: Change, ipc: NDArray[np.float64]) -> NDArray[np.float64]:
 def _by_volkov(change: Change) -> float:
     point = change.point
     ds = volkov.throughput(
-        point.gpu, point.kernel, warps=point.launch.resident_warps, block_warps=point.launch.block_warps
+        point.gpu, point.kernel, warps=warps_held(point, point.launch), block_warps=point.launch.block_warps
     )
     return float(_work(change, ds.ipc.values))
 
@@ -340,7 +341,7 @@ def _all_by_sim(found: list[Change], departure_delay: float | None) -> tuple[NDA
     for number, change in enumerate(found):
         point = change.point
         arguments: dict[str, Any] = {
-            "warps": point.launch.resident_warps,
+            "warps": warps_held(point, point.launch),
             "block_warps": point.launch.block_warps,
             "departure_delay": departure_delay,
         }

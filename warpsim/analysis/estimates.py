@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from warpsim import models
-from warpsim.analysis.occupancy_search import enough, same_size_launches
+from warpsim.analysis.occupancy_search import enough, same_size_launches, warps_held
 from warpsim.hardware.residency import Launch
 from warpsim.models.parts.counts import counts
 from warpsim.simulation.point import Point
@@ -38,7 +38,8 @@ class Estimate(NamedTuple):
     Attributes:
         warps: needed warps per SM, not rounded; can be infinite.
         launch: the launch with the fewest warps that suffice, or the largest that fits, in blocks of the present size.
-        rate: the throughput that the model predicts for that launch, in warps or repetitions per cycle and SM.
+        rate: the throughput that the model predicts for the warps that an SM holds in that launch, in warps or repetitions per
+            cycle and SM.
     """
 
     warps: float
@@ -67,7 +68,7 @@ def estimates(point: Point, fraction: float, **arguments: Any) -> dict[str, Esti
             warps = model.needed_warps(point.gpu, point.kernel, fraction=fraction, **own, **_taken(model.needed_warps, given))
             launch = enough(launches, math.ceil(warps - 1e-9) if math.isfinite(warps) else math.inf)
             there = model.throughput(
-                point.gpu, point.kernel, warps=launch.resident_warps, **own, **_taken(model.throughput, given)
+                point.gpu, point.kernel, warps=warps_held(point, launch), **own, **_taken(model.throughput, given)
             )
         except ValueError:  # the point has been simulated, so the model does not cover it
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -42,6 +43,13 @@ def all_launches(point: Point, *, smallest_blocks: bool = False) -> list[Launch]
             if smallest_blocks or warps not in found:
                 found[warps] = launch.model_copy(update={"block_warps": size, "resident_blocks": warps // size})
     return [found[warps] for warps in sorted(found)]
+
+
+def warps_held(point: Point, launch: Launch) -> int:
+    """Returns the warps that an SM holds at a time in a launch of a point; a grid may have fewer blocks than fit."""
+    if launch.blocks is None:
+        return launch.resident_warps
+    return min(launch.resident_warps, math.ceil(launch.blocks / point.gpu.sms) * launch.block_warps)
 
 
 def enough(launches: Sequence[Launch], warps: float) -> Launch:
