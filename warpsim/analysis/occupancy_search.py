@@ -152,11 +152,20 @@ class OccupancySearch:
         found = self._fewest(same, lambda trial: trial.share >= fraction)
         low = self._fewest(same, lambda trial: trial.share + trial.half >= fraction)
         high = self._fewest(same, lambda trial: trial.share - trial.half >= fraction)
-        others = all_launches(self.point, smallest_blocks=True)
+        others = [launch for launch in all_launches(self.point, smallest_blocks=True) if not self._is_coarse(launch)]
         fewer = [launch for launch in others if found is None or launch.resident_warps < found.warps]
         refused = [trial for trial in self.trials.values() if trial.share < fraction]
         fewer = [launch for launch in fewer if not any(_attains_no_more(launch, trial) for trial in refused)]
         return Needed(found, low, high, self._fewest(fewer, lambda trial: trial.share >= fraction) or found)
+
+    def _is_coarse(self, launch: Launch) -> bool:
+        """Whether blocks are far larger than at similar occupancies, so that a launch may attain less than one of fewer warps.
+
+        31 warps have to be one block where 16 blocks fit, but 30 and 32 may be blocks of 2. The warps of a block wait for the
+        slowest of them before the next block replaces them.
+        """
+        larger = launch.block_warps > 2 * math.ceil(launch.resident_warps / self.point.gpu.sm.max_blocks)
+        return larger and launch.block_warps != self.point.launch.block_warps
 
     def _fewest(self, launches: Sequence[Launch], attains: Callable[[Trial], bool]) -> Trial | None:
         """Returns the first of ascending launches that attains something; None if the last one does not."""
