@@ -50,6 +50,14 @@ def test_without_measurements_the_refined_model_predicts_them():
     assert 1.85 < few.sel(op="load").item() < 1.95  # V 7.3: up to 1.9 at alpha = 16
 
 
+def test_stores_that_stay_in_l2_count_as_loads():
+    gpu = load_gpu("a100")
+    stays, leaves = (Instruction("store", src=("r1",), access=Access(l2_kept=kept)) for kept in (1.0, 0.0))
+    assert list(zhang_owens.microbenchmarks(gpu, kernel(ADD, stays))) == ["alu", "load"]
+    kept, moved = (zhang_owens.throughput(gpu, kernel(ADD, store), warps=[1, 8, 32]) for store in (stays, leaves))
+    np.testing.assert_array_equal(kept.ipc, moved.ipc)
+
+
 def test_microbenchmarks():
     gpu = load_gpu("fermi")
     body = (

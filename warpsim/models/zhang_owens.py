@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from warpsim.arguments import choice
 from warpsim.hardware.gpu import Gpu
-from warpsim.kernels import Cost, Instruction, Kernel, Loop
+from warpsim.kernels import Access, Cost, Instruction, Kernel, Loop
 from warpsim.kernels.listing import cost_text
 from warpsim.models import volkov
 from warpsim.models.parts.by_class import Part, class_counts, dataset, refuse
@@ -130,7 +130,7 @@ def _at(ipc: xr.DataArray, warps: xr.DataArray, label: str) -> xr.DataArray:
 
 
 def _label(part: Part) -> str:
-    access, ways = part.instruction.access, part.instruction.ways
+    access, ways = _access_alone(part), part.instruction.ways
     plain = Instruction("load").access
     op = "load" if part.op in MEMORY_OPS else part.op
     if access is not None and access != plain:
@@ -141,6 +141,12 @@ def _label(part: Part) -> str:
         ]
         return ", ".join([op, *changed, *_own(part)])
     return ", ".join([op, *([f"{ways}-way"] if ways > 1 else []), *_own(part)])
+
+
+def _access_alone(part: Part) -> Access | None:
+    """Returns the access of a part in the chain of its class, where stores are loads and L2 keeps none of them."""
+    access = part.instruction.access
+    return access.model_copy(update={"l2_kept": 0.0}) if access is not None and access.l2_kept else access
 
 
 def _own(part: Part) -> list[str]:
@@ -157,6 +163,6 @@ def _cost_alone(part: Part) -> Cost | None:
 
 def _chain(part: Part) -> Kernel:
     op, one = "load" if part.op in MEMORY_OPS else part.op, part.instruction
-    link = Instruction(op, dst="r1", src=("r1",), access=one.access, ways=one.ways, cost=_cost_alone(part))
+    link = Instruction(op, dst="r1", src=("r1",), access=_access_alone(part), ways=one.ways, cost=_cost_alone(part))
     body = (Loop(body=(link,), trips=None),)
     return Kernel(name=f"{op}_chain", source="V 6.1", registers_per_thread=8, inputs=("r1",), body=body)
