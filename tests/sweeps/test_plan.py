@@ -107,6 +107,14 @@ def test_hits_in_a_cache_of_unknown_latency_are_an_invalid_point():
         Plan(gpu="kepler", kernel=hits_l2(), warps=4, **SHORT)
 
 
+def test_points_that_no_machine_can_be_made_for_are_not_valid():
+    """A warp would take too long to its endless loop, which shows only when the program is encoded."""
+    add, first = Instruction("alu", dst="r1", src=("r1",)), Loop(body=(Instruction("alu", dst="r1", src=("r1",)),), trips=2**30)
+    late = Kernel(name="late", inputs=("r1",), body=(first, Loop(body=(add,), trips=None)))
+    plan = Plan(gpu="kepler", kernel=[late, mix(alpha=2)], warps=4, replicates=1, sms=1, cycles=500)
+    assert sweep(plan)["valid"].values.tolist() == [False, True]
+
+
 def test_tiles_hold_every_point_once():
     plan = small_plan(warps=list(range(1, 25)))
     positions = [position for tile in plan.tiles() for position in plan.positions(tile)]

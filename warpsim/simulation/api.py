@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.arguments import choice, integer
+from warpsim.arguments import InvalidPoint, choice, integer
 from warpsim.hardware.gpu import Gpu, as_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
@@ -191,7 +192,8 @@ def compile_engine(points: Iterable[Point]) -> None:
     """Compiles the engine for some points, or loads its machine code, so that the time of later work holds no compilation.
 
     There is an engine for up to 16, 32 and 64 warps per scheduler each, with and without options of the core; each that the
-    points need is run for a cycle. Of points with the same chip, classes and number of lanes, one tells what they need.
+    points need is run for a cycle. Of points with the same chip, classes and number of lanes, one tells what they need. Points
+    that a machine cannot be made for (`encode`) are left out: whoever simulates them says why.
     """
     from warpsim.engine.state import lanes_for
 
@@ -201,12 +203,13 @@ def compile_engine(points: Iterable[Point]) -> None:
         lanes = lanes_for(point.launch.resident_warps, point.gpu.sm.schedulers)
         if examined.setdefault((id(point.gpu), point.kernel.ops, lanes), point) is not point:  # it is kept, as its id is
             continue
-        engine = lanes, _encode(point).reads is None
-        if engine not in done:
-            done.add(engine)
-            endless = point.launch.model_copy(update={"blocks": None, "persistent": False})
-            short: dict[str, Any] = {"replicates": 1, "sms": 1, "warmup": 1, "cycles": 1}
-            simulate_point(replace(point, launch=endless, **short))
+        endless = point.launch.model_copy(update={"blocks": None, "persistent": False})
+        short: dict[str, Any] = {"replicates": 1, "sms": 1, "warmup": 1, "cycles": 1}
+        with suppress(InvalidPoint):
+            engine = lanes, _encode(point).reads is None
+            if engine not in done:
+                simulate_point(replace(point, launch=endless, **short))
+                done.add(engine)
 
 
 class Settled(NamedTuple):
