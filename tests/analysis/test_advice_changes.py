@@ -11,7 +11,7 @@ from warpsim import kernels
 from warpsim.analysis.advice_changes import changes
 from warpsim.analysis.occupancy_search import all_launches
 from warpsim.hardware.gpu import load_gpu
-from warpsim.kernels import Conditional, Cost, Instruction
+from warpsim.kernels import Access, Conditional, Cost, Instruction
 from warpsim.kernels.costs import costs_on
 from warpsim.models import volkov
 from warpsim.models.parts.counts import bank_conflicts, counts
@@ -137,6 +137,15 @@ def test_a_data_stage_is_doubled_where_accesses_make_many_passes():
     before, after = (volkov.throughput_bound(gpu, conflict).totals for gpu in (point.gpu, twice))
     assert after == before | {"lsu data stage": before["lsu data stage"] / 2} and before["lsu data stage"] == 4 * before["lsu"]
     assert twice.core.fill_bytes == 2 * point.gpu.core.fill_bytes
+
+
+def test_l2_is_doubled_where_it_serves_all_accesses():
+    stores = kernel(Instruction("store", src=("r1",), access=Access(pattern="stride", stride=8, l2_hit=1.0)))
+    point, found = changed("a100", stores, memory="queue")
+    twice = found["twice the rate of L2"].point.gpu
+    before, after = (volkov.throughput_bound(gpu, stores).totals for gpu in (point.gpu, twice))
+    assert after == pytest.approx(before | {"L2": before["L2"] / 2})
+    assert not [name for name in changed("a100", stores, memory="fixed")[1] if "L2" in name]
 
 
 def test_matrix_units_are_doubled_for_instructions_that_say_how_much_they_multiply():

@@ -186,6 +186,17 @@ def test_the_reference_machine_gives_the_same_dataset(memory: str, scheduler: st
         assert compiled.equals(reference)
 
 
+def test_the_reference_machine_finds_the_same_use_of_l2() -> None:
+    """Loads and stores that stay in L2, which is busy all the time."""
+    load = ws.kernels.Instruction("load", dst="r1", access=ws.kernels.Access(l1_hit=0.25, l2_hit=1.0))
+    store = ws.kernels.Instruction("store", src=("r1",), access=ws.kernels.Access(pattern="stride", stride=8, l2_hit=1.0))
+    kernel = ws.kernels.Kernel(name="in_l2", body=(ws.kernels.Loop(body=(load, store), trips=None),))
+    settings = {"warps": 32, "sms": 4, "warmup": 3_000, "cycles": 2_000}
+    runs = [ws.simulate("a100", kernel, engine=engine, **settings) for engine in ("compiled", "reference")]
+    assert runs[0].equals(runs[1])
+    assert float(runs[0].peak_fraction[0]) == pytest.approx(1, abs=0.05)
+
+
 def test_the_reference_machine_derives_the_same_warm_up_on_a_chip_that_fetches() -> None:
     core = load_gpu("a100").core.model_copy(update={"fetch": Fetch(lines=2, line_instructions=8, miss_cycles=40)})
     gpu = load_gpu("a100").model_copy(update={"core": core})

@@ -35,6 +35,7 @@ COUNTS = Counts(
     instructions={op: 0 for op in KEPLER.ops} | {"alu": 300, "load": 50},
     asked_bytes=6400.0,
     moved_bytes=6400.0,
+    l2_use=0.0,
     unit_use=[0.25, 0.5],
     warp_cycles=np.arange(9) + 40,
     issue_cycles=300,
@@ -69,6 +70,7 @@ def test_variables() -> None:
 def test_peak_fraction_is_the_largest_use() -> None:
     busy = replace(COUNTS, unit_use=[0.25, 0.99], moved_bytes=0.0)
     assert variables(busy, POINT, 2)["peak_fraction"] == 0.99
+    assert variables(replace(busy, l2_use=0.995), POINT, 2)["peak_fraction"] == 0.995
 
 
 @pytest.mark.parametrize(

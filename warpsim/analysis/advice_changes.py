@@ -18,7 +18,7 @@ from warpsim.kernels.costs import data_stage
 from warpsim.kernels.traversal import walk
 from warpsim.kernels.whatif import converged, interleaved, with_another_stage, without, without_conflicts
 from warpsim.models import volkov
-from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
+from warpsim.models.parts.costs import ISSUE, L2, LOADS_IN_FLIGHT, MEMORY
 from warpsim.models.parts.counts import bank_conflicts, counts
 from warpsim.simulation.point import Point
 from warpsim.units import ACCESSING_OPS, MAX_SCHEDULERS
@@ -58,7 +58,8 @@ def changes(point: Point, needed: Launch | None) -> list[Change]:
     - no serialization: without each of bank conflicts, barriers, divergence, and an SFU slower than adds that occurs, and
       without all of them;
     - no shared memory and no jumps, as work that is not essential;
-    - twice the resource that the throughput bound of Volkov 2016 names, except memory with the memory model "measured";
+    - twice the resource that the throughput bound of Volkov 2016 names, except memory with the memory model "measured", and L2
+      with another one than "queue";
     - another buffer for warps that copy for others, in as much shared memory;
     - the needed launch, or the largest that fits.
 
@@ -138,20 +139,20 @@ def _doubled(point: Point) -> Iterator[Change]:
     tightest = volkov.bottleneck(gpu, point.kernel, block_warps=point.launch.block_warps)
     stages = {data_stage(gpu.unit_of(op)) for op in gpu.ops}
     fields: dict[str, Any] = {}
-    if tightest == MEMORY and point.memory == "measured":
-        return  # the measured latencies hold for this bandwidth only
+    if (tightest == MEMORY and point.memory == "measured") or (tightest == L2 and point.memory != "queue"):
+        return  # the measured latencies hold for this bandwidth only; without a queue nothing waits for L2
     if tightest == MEMORY:
         fields = {
             f"memory.{key}": 2 * value
             for key, value in (
                 ("bandwidth_gbs", gpu.memory.bandwidth_gbs),
                 ("pin_bandwidth_gbs", gpu.memory.pin_bandwidth_gbs),
-                ("queue.crossbar_gbs", gpu.memory.queue.crossbar_gbs),
-                *([("l2_store_gbs", gpu.memory.l2_store_gbs)] if gpu.memory.l2_store_gbs is not None else []),
                 ("queue.dram_gbs", gpu.memory.queue.dram_gbs),
                 ("contention.c_gbs", gpu.memory.contention.c_gbs),
             )
-        }
+        } | _twice_l2(gpu)
+    elif tightest == L2:
+        fields = _twice_l2(gpu)
     elif tightest == LOADS_IN_FLIGHT and gpu.memory.loads_per_sm:
         fields = {"memory.loads_per_sm": 2 * gpu.memory.loads_per_sm}
     elif tightest == ISSUE:
@@ -167,9 +168,20 @@ def _doubled(point: Point) -> Iterator[Change]:
         if tightest in stages or any(name in ACCESSING_OPS for name in of_unit):
             fields |= _twice_the_passes(gpu)
     if fields:
-        names = {MEMORY: "memory bandwidth", ISSUE: "issue rate", LOADS_IN_FLIGHT: "loads in flight"}
+        names = {MEMORY: "memory bandwidth", L2: "rate of L2", ISSUE: "issue rate", LOADS_IN_FLIGHT: "loads in flight"}
         names |= {stage: f"rate of the {stage}" for stage in stages}
         yield Change(f"twice the {names.get(tightest, f'{tightest} units')}", replace(point, gpu=changed_gpu(gpu, fields)))
+
+
+def _twice_l2(gpu: Gpu) -> dict[str, Any]:
+    """Returns the changed fields of a chip whose L2 serves loads, takes in stores, and updates twice as fast."""
+    memory = gpu.memory
+    fields: dict[str, Any] = {"memory.queue.crossbar_gbs": 2 * memory.queue.crossbar_gbs}
+    if memory.l2_store_gbs is not None:
+        fields["memory.l2_store_gbs"] = 2 * memory.l2_store_gbs
+    if memory.atomic_interval_cycles is not None:
+        fields["memory.atomic_interval_cycles"] = memory.atomic_interval_cycles / 2
+    return fields
 
 
 def _twice_the_passes(gpu: Gpu) -> dict[str, Any]:

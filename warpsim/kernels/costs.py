@@ -10,7 +10,15 @@ from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.access import Transactions, conflict_ways, transactions, updates_of_one_address
 from warpsim.kernels.instruction import Cost, Instruction
-from warpsim.units import ACCESS_KINDS, ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
+from warpsim.units import (
+    ACCESS_KINDS,
+    ATOMIC_OPS,
+    LINE_BYTES,
+    MEMORY_OPS,
+    SECTOR_BYTES,
+    WARP_LANES,
+    gbs_to_bytes_per_cycle,
+)
 
 BULK_INTERVAL = Fraction(2)
 """Cycles for which a bulk copy occupies the memory pipeline: as any instruction does (Huerta et al. 2025)."""
@@ -117,6 +125,30 @@ def _fill_cycles(gpu: Gpu, instruction: Instruction, access: Transactions | None
         return Fraction(0)
     filled = (1.0 - instruction.access.l1_hit) * access.requests * access.bytes_per_request
     return Fraction(round(4 * filled / gpu.core.fill_bytes), 4)
+
+
+def slices_of(gpu: Gpu, op: str, access: Transactions) -> tuple[int, float]:
+    """Returns what an access of a class asks of the first stage of memory (docs/model.md, section 5).
+
+    That is among how many slices of L2 each of its requests chooses, and for how many cycles the request occupies its slice.
+    """
+    memory, queue = gpu.memory, gpu.memory.queue
+    rate = gbs_to_bytes_per_cycle(queue.crossbar_gbs, gpu.clock_ghz) / queue.crossbar_servers
+    cycles = max(access.bytes_per_request / rate, access.updates * (memory.atomic_interval_cycles or 0.0))
+    if ACCESS_KINDS[op] == "store":
+        cycles = max(cycles, access.port_sectors * memory.port_cycles(gpu.clock_ghz))
+    return min(access.contended_addresses or queue.crossbar_servers, queue.crossbar_servers), cycles
+
+
+def l2_cycles(gpu: Gpu, instruction: Instruction, access: Transactions) -> float:
+    """Returns for how long a load or a store occupies the slices of L2 that it can choose, if it misses L1, in cycles.
+
+    It is 0 where the chip does not state the latency of its L2.
+    """
+    if gpu.memory.l2_latency_cycles is None:
+        return 0.0
+    slices, cycles = slices_of(gpu, instruction.op, access)
+    return access.requests * cycles / slices
 
 
 def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | None:

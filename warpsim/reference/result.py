@@ -57,6 +57,8 @@ class Result:
     """Unit-cycles by unit, as exact fractions."""
     data_cycles: Counter[str] = field(default_factory=Counter)
     """Those of the data stages of units."""
+    l2_cycles: Counter[float] = field(default_factory=Counter)
+    """Accesses by the cycles for which each occupies the slices of L2 that it can choose, on average over its hits in L1."""
     asked_bytes: float = 0.0
     """Bytes that the threads requested."""
     moved_bytes: float = 0.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
-from warpsim.kernels.costs import Costs, costs_on
+from warpsim.kernels.costs import Costs, costs_on, l2_cycles
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.iteration import iteration
 from warpsim.kernels.traversal import walk
@@ -284,6 +284,9 @@ class Machine:
             sm.flights[step.access_kind].append(flight)
             if t in self.window:
                 self.result.asked_bytes += access.requested_bytes
+                if self.memory.model == "queue":
+                    busy = l2_cycles(self.gpu, step.instruction, access)
+                    self.result.l2_cycles[busy * (1 - step.instruction.access.l1_hit)] += 1
                 self.result.moved_bytes += self.memory.moved_bytes
             if step.access_kind == "load":
                 load = flight

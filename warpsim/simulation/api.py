@@ -400,4 +400,4 @@ def _run_reference(point: Point, seed: int) -> Arrays:
         warmup=point.warmup, cycles=cycles, sms=point.sms, max_cycles=MAX_CYCLES,
     )  # fmt: skip
     sms = point.simulated_sms
-    return variables(reference_counts(result, point.gpu, point.launch, sms, point.warmup), point, sms)
+    return variables(reference_counts(result, point.machine_gpu, point.launch, sms, point.warmup), point, sms)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +36,7 @@ class Counts:
         instructions: operation class -> warp instructions issued.
         asked_bytes: bytes that the threads requested.
         moved_bytes: bytes that were moved at the memory's sustained rate.
+        l2_use: fraction of time in which the slices of L2 were occupied that accesses could choose; 0 where none has to wait.
         unit_use: fraction of time in which the units of each operation class, or their data stages, were occupied.
         warp_cycles: int64[states], warp-cycles by state.
         issue_cycles: scheduler-cycles in which instructions issued.
@@ -48,6 +52,7 @@ class Counts:
     instructions: dict[str, int]
     asked_bytes: float
     moved_bytes: float
+    l2_use: float
     unit_use: list[float]
     warp_cycles: NDArray[np.int64]
     issue_cycles: int
@@ -87,7 +92,7 @@ def variables(counts: Counts, point: Point, sms: int) -> dict[str, NDArray[np.fl
         "occupancy_fraction": occupancy,
         "warp_cycles": counts.warp_cycles,
         "scheduler_cycles": np.array([issued, busy, schedulers - issued - busy]),
-        "peak_fraction": max(moved, (issued + busy) / schedulers, *counts.unit_use),
+        "peak_fraction": max(moved, counts.l2_use, (issued + busy) / schedulers, *counts.unit_use),
     }
     return {name: np.asarray(value, dtype=float) for name, value in values.items()}
 
@@ -112,6 +117,7 @@ def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Coun
         instructions=dict(zip(gpu.ops, by_class(machine, by_step).tolist(), strict=False)),
         asked_bytes=float(by_step @ machine.details.asked_bytes),
         moved_bytes=float(tally.moved_bytes),
+        l2_use=_l2_cycles(machine, by_step) / cycles * (int(chip.of_sms) / int(chip.sms)),
         unit_use=(use / [gpu.units_per_sm(op) for op in _first_classes(gpu)]).tolist(),
         warp_cycles=line_accounts(machine, state).sum(axis=(0, 1)),
         issue_cycles=issued,
@@ -122,6 +128,27 @@ def engine_counts(machine: Machine, state: State, gpu: Gpu, warmup: int) -> Coun
         retired=int(tally.retired),
         lifetime_sum=int(tally.lifetime_sum),
     )
+
+
+def _l2_cycles(machine: Machine, by_step: NDArray[np.int64]) -> float:
+    """Returns the cycles for which accesses occupied the slices of L2 that they could choose, on average over hits in L1."""
+    from warpsim.engine.constants import MemoryModel
+
+    chip, details = machine.chip[0], machine.details
+    if chip.memory != MemoryModel.QUEUE or chip.l2_latency == 0:
+        return 0.0
+    accesses = details.requests > 0
+    asked = details[accesses]
+    each = asked.requests * asked.slice_cycles / asked.slices * (1 - asked.l1_hit)
+    counted: Counter[float] = Counter()
+    for cycles, times in zip(each.tolist(), by_step[accesses].tolist(), strict=True):
+        counted[cycles] += times
+    return _summed(counted)
+
+
+def _summed(counted: Mapping[float, int]) -> float:
+    """Returns the sum of numbers that occur so many times, whatever their order."""
+    return math.fsum(number * times for number, times in counted.items())
 
 
 def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup: int) -> Counts:
@@ -138,6 +165,7 @@ def reference_counts(result: Result, gpu: Gpu, launch: Launch, sms: int, warmup:
         instructions={op: result.instructions[op] for op in gpu.ops},
         asked_bytes=result.asked_bytes,
         moved_bytes=result.moved_bytes,
+        l2_use=_summed(result.l2_cycles) / cycles * (gpu.sms / sms),
         unit_use=[
             float(occupied[gpu.unit_of(op)] / (sms * cycles)) / gpu.units_per_sm(op) for op in _first_classes(gpu)
         ],

@@ -34,7 +34,7 @@ from warpsim.hardware.latency import LatencyDistribution, load_distribution
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.access import Transactions
-from warpsim.kernels.costs import costs_on
+from warpsim.kernels.costs import costs_on, slices_of
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.iteration import Iteration, iteration, places
 from warpsim.kernels.outstanding import outstanding
@@ -329,23 +329,20 @@ def _costs(instruction: Instruction, gpu: Gpu, tick: int) -> _Costs:
     access = _NO_ACCESS
     if cost.access is not None:
         drain = gpu.memory.store_drain_cycles if kind == Kind.STORE else None
-        access = (*_requests(cost.access, kind, gpu), *_hits(instruction), -1.0 if drain is None else drain)
+        access = (*_requests(cost.access, instruction.op, gpu), *_hits(instruction), -1.0 if drain is None else drain)
     return timing, (*access, max(cost.taken_gap_cycles, least))
 
 
-def _requests(cost: Transactions, kind: Kind, gpu: Gpu) -> tuple[float, ...]:
+def _requests(cost: Transactions, op: str, gpu: Gpu) -> tuple[float, ...]:
     """Returns the fields `requests` to `bus_cycles` of DETAIL."""
     queue = gpu.memory.queue
 
     def cycles(gbs: float, servers: int = 1) -> float:
         return cost.bytes_per_request / (units.gbs_to_bytes_per_cycle(gbs, gpu.clock_ghz) / servers)
 
-    service = max(cycles(queue.crossbar_gbs, queue.crossbar_servers), cost.updates * (gpu.memory.atomic_interval_cycles or 0.0))
-    if kind == Kind.STORE:
-        service = max(service, cost.port_sectors * gpu.memory.port_cycles(gpu.clock_ghz))
-    slices = min(cost.contended_addresses or queue.crossbar_servers, queue.crossbar_servers)
     of_dram, of_bus = cycles(queue.dram_gbs, queue.dram_servers), cycles(gpu.memory.bandwidth_gbs)
-    return cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes, slices, service, of_dram, of_bus
+    asked = cost.requests, cost.extra, cost.bytes_per_request, cost.requested_bytes
+    return *asked, *slices_of(gpu, op, cost), of_dram, of_bus
 
 
 def _hits(instruction: Instruction) -> tuple[float, ...]:

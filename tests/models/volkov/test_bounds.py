@@ -10,7 +10,7 @@ import pytest
 from tests.support.model_inputs import ADD, BARRIER, changed, kernel, single_issue_slots
 from warpsim import kernels, units
 from warpsim.hardware.gpu import Gpu, load_gpu
-from warpsim.kernels import Access, Conditional, Instruction, Loop
+from warpsim.kernels import Access, Conditional, Instruction, Kernel, Loop
 from warpsim.models import NotCoveredError, volkov
 
 # Throughput bound (V 3.6)
@@ -85,6 +85,19 @@ def test_loads_in_flight_of_an_sm_are_a_resource():
     ds = volkov.throughput(gpu, kernels.chain("load"), warps=64, refined=True)
     assert ds.ipc.sel(op="load").item() == pytest.approx(20 / ds.memory_latency.item())
     assert volkov.needed_warps(gpu, kernels.chain("load"), refined=True) == math.inf
+
+
+def test_l2_is_a_resource_of_chips_that_state_its_latency():
+    """Loads that hit it, of which half hit L1, and stores to 8 lines, which are written in part: a port takes 5 sectors each."""
+    gpu = load_gpu("a100")
+    load = Instruction("load", dst="r1", access=Access(l1_hit=0.5, l2_hit=1.0))
+    store = Instruction("store", src=("r1",), access=Access(pattern="stride", stride=8, l2_hit=1.0))
+    sheet = volkov.throughput_bound(gpu, Kernel(name="both", body=(Loop(body=(load, store), trips=None),)))
+    rate = gpu.memory.queue.crossbar_gbs / gpu.clock_ghz / gpu.sms  # bytes per cycle of an SM
+    taken_in = gpu.memory.l2_store_gbs / gpu.clock_ghz / gpu.sms
+    assert sheet.totals["L2"] == pytest.approx(0.5 * 128 / rate + 8 * 5 * 32 / taken_in)
+    assert sheet.tightest == "L2" and sheet.totals["memory"] == 0
+    assert "L2" not in volkov.throughput_bound(load_gpu("kepler"), kernels.chain("load")).totals
 
 
 # The vector add (V 3.8)

@@ -10,10 +10,13 @@ from typing import NamedTuple
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels import Access, Instruction
-from warpsim.kernels.costs import costs_on, data_stage
+from warpsim.kernels.costs import costs_on, data_stage, l2_cycles
 
 MEMORY = "memory"
 """Name of the memory resource (V Table 3.4), the share of an SM in the sustained bandwidth."""
+
+L2 = "L2"
+"""Name of the resource that L2 is, of chips that state its latency: the share of an SM in the busiest slices that it asks."""
 
 ISSUE = "issue"
 """Name of the issue resource, the warp schedulers of an SM."""
@@ -102,6 +105,8 @@ def cost(gpu: Gpu, instruction: Instruction, memory_latency: float) -> Cost:
             drain = gpu.memory.store_drain_cycles + serialised
         moving = made.requests * made.bytes_per_request / (gpu.bandwidth_bytes_per_cycle / gpu.sms)
         label, requested = _label(name, access), made.requested_bytes
+        if (busy := l2_cycles(gpu, instruction, made)) > 0:
+            behind.append((Use(L2, label, busy * gpu.sms), 1 - access.l1_hit))
         behind.append((Use(MEMORY, label, moving), missing))
         if name == "load" and gpu.memory.loads_per_sm:
             behind.append((Use(LOADS_IN_FLIGHT, label, waits / gpu.memory.loads_per_sm), 1.0))

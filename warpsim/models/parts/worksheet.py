@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.costs import data_stage
-from warpsim.models.parts.costs import ISSUE, LOADS_IN_FLIGHT, MEMORY
+from warpsim.models.parts.costs import ISSUE, L2, LOADS_IN_FLIGHT, MEMORY
 from warpsim.models.parts.warp_path import WarpPath
 
 _TITLES = {
     "alu": "CUDA cores",
     "sfu": "SFU units",
     "smem": "Shared memory banks",
+    L2: "L2",
     MEMORY: "Memory system",
     ISSUE: "Warp scheduler",
     LOADS_IN_FLIGHT: "Loads in flight",
@@ -44,7 +45,8 @@ class Worksheet:
     """The throughput bound and its derivation; `print` shows V Table 3.4.
 
     Attributes:
-        rows: rows grouped by resource: units by the name of their operation class, "memory", "loads in flight", "issue".
+        rows: rows grouped by resource: units by the name of their operation class, their data stages, "L2", "memory", "loads in
+            flight", "issue".
         per: "warp", or "repetition" of an endless loop.
         instructions: operation class -> expected instructions per warp or repetition.
         requested_bytes: bytes of global memory that the program requests, per warp or repetition.
@@ -96,7 +98,7 @@ class Worksheet:
 def worksheet(gpu: Gpu, path: WarpPath) -> Worksheet:
     """Returns the worksheet of a warp in the order of V: units, memory system, issue."""
     units = dict.fromkeys(map(gpu.unit_of, gpu.ops))
-    order = [*units, *map(data_stage, units), MEMORY, LOADS_IN_FLIGHT, ISSUE]
+    order = [*units, *map(data_stage, units), L2, MEMORY, LOADS_IN_FLIGHT, ISSUE]
 
     def place(row: Row) -> tuple[int, int, float]:
         kind = next((i for i, kind in enumerate(_ISSUE_KINDS) if row.used_by.startswith(kind)), 0)
