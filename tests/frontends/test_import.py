@@ -228,6 +228,13 @@ def test_an_imported_kernel_runs_alike_on_the_engine_and_the_reference():
     assert runs[0].warp_cycles.values.tolist() == runs[1].warp_cycles.values.tolist()
 
 
+def test_a_path_with_spaces_is_quoted_for_the_shell(tmp_path, capsys):
+    listing, output = tmp_path / "scale.sass", tmp_path / "my kernel.toml"
+    listing.write_text(LISTING, encoding="utf-8")
+    assert cli.main(["import", str(listing), "--launch", "32,64", "--args", "n=4096", "-o", str(output)]) == 0
+    assert f"--kernel '{output}' --blocks 32" in capsys.readouterr().out
+
+
 def test_the_command_writes_a_kernel_or_nothing(tmp_path, capsys):
     listing, output = tmp_path / "scale.sass", tmp_path / "scale.toml"
     listing.write_text(LISTING, encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import re
+import shlex
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ def _run(options: argparse.Namespace) -> int:
         return DONE
     where = f"{kernel.name}, sm_{imported.arch}: {counted(imported.instructions, 'instruction')}"
     print(f"{where}, {kernel.registers_per_thread} registers, {kernel.shared_bytes_per_block} bytes of shared memory")
-    print(f"wrote {options.output}; to simulate its grid: --kernel {options.output} --blocks {imported.blocks}")
+    print(f"wrote {options.output}; to simulate its grid: --kernel {shlex.quote(str(options.output))} --blocks {imported.blocks}")
     return DONE
 
 
