@@ -1,5 +1,6 @@
 """Cubins and disassembly are read as they are; what is damaged is refused with the documented errors."""
 
+import re
 import struct
 
 import pytest
@@ -38,6 +39,14 @@ k:
                                                                                       /* 0x000fc0000383ffff */
         /*0050*/                   NOP;                                               /* 0x0000000000007918 */
                                                                                       /* 0x000fc00000000000 */
+"""
+
+CUOBJDUMP = """
+\tcode for sm_80
+\t\tFunction : f
+\t.headerflags\t@"EF_CUDA_TEXMODE_UNIFIED EF_CUDA_SM80"
+        /*0000*/                   EXIT ;                                             /* 0x000000000000094d */
+                                                                                      /* 0x000fea0003800000 */
 """
 
 
@@ -239,9 +248,40 @@ def test_text_that_is_neither_form_is_refused():
         (".target sm_80\n.function f\n.shared -5\n--:-:-:-:1 EXIT\n", "'-5': must be a number from 0 to 1000000000"),
         (".target sm_80\n.function f\n--:-:-:-:1 LDG.E R2, R0]\n", r"line 3: 'R2, R0\]': its brackets do not match"),
         (DISASSEMBLY.replace("c[0x0][0x28]", "c[0x0][0x28"), r"line 8: 'R1, c\[0x0\]\[0x28': its brackets do not match"),
+        (DISASSEMBLY.replace("R2, R2,", "R2, UR256,"), "line 13: 'R2, UR256, .*': there is no register UR256"),
+        (".target sm_80\n.function f\n--:-:-:-:1 MOV R1, R12345\n", "line 3: 'R1, R12345': there is no register R12345"),
+        (f".target sm_80\n.function f\n.parameters 0x160 0:{10**12}:x\n--:-:-:-:1 EXIT\n", "have 65536 bytes at most"),
+        (CUOBJDUMP, "line 3: 'Function : f': cuobjdump wrote this"),
     ):
         with pytest.raises(FrontEndError, match=message):
             parse_text(text)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda row: row[:30], "line 13: address 0x0020, not 0x0010: an instruction before it is missing or damaged"),
+        (lambda row: row.replace(";", " "), "line 13: address 0x0020, not 0x0010"),
+        (lambda row: row.replace("*/", "", 1), "line 13: address 0x0020, not 0x0010"),
+        (lambda row: row.replace("0010", "0000"), "line 11: address 0x0000, not 0x0010"),
+    ],
+    ids=["cut", "without end", "without address", "twice"],
+)
+def test_an_instruction_that_cannot_be_read_is_not_left_out(damage, message):
+    rows = [damage(row) if "S2R" in row else row for row in DISASSEMBLY.split("\n")]
+    with pytest.raises(FrontEndError, match=message):
+        parse_disassembly("\n".join(rows))
+
+
+def test_the_first_instruction_is_not_left_out():
+    with pytest.raises(FrontEndError, match="line 11: address 0x0010, not 0x0000"):
+        parse_disassembly(DISASSEMBLY.replace("MOV R1", "mov R1"))
+
+
+def test_an_instruction_without_an_encoding_among_others_is_damaged():
+    text = re.sub(r" *(/\* 0x000e280000002500 \*/)", "", DISASSEMBLY)
+    with pytest.raises(FrontEndError, match="line 11: the instruction has no encoding of two words, as others have"):
+        parse_disassembly(text)
 
 
 @examples(200)

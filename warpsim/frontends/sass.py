@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from warpsim.frontends.cubin import BITS, NO_CLUSTER, NUMBER, POINTER, Parameter
@@ -22,6 +22,9 @@ NO_COUNTER = 7
 
 _MOST = 10**9
 """Largest number in the directives of a listing, such as bytes of shared memory."""
+
+_MOST_PARAMETERS = 2**16
+"""Bytes of a constant bank, in which parameters are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,9 @@ _INSTRUCTION = re.compile(
 _WORD = re.compile(r"\s*/\*\s*0x([0-9a-f]{16})\s*\*/\s*$")
 _LINE = re.compile(r"\s*//## File \"(?P<file>[^\"]*)\", line (?P<line>\d+)(?P<inlined> inlined at)?")
 _LABEL = re.compile(r"\s*\.?([\w.$@]+):\s*$")
+_NO_REGISTER = re.compile(r"(?<![\w.$@(])U?R(?:[3-9]\d\d|2[6-9]\d|25[6-9]|\d{4,})\b")
+"""A register above 255; names in brackets, such as those of jump targets, are none."""
+_OF_CUOBJDUMP = re.compile(r"\s*Function : \S")
 _REGISTERS = re.compile(r".*SHI_REGISTERS=(\d+)")
 
 
@@ -165,34 +171,42 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
     """Returns the functions in the output of `nvdisasm -c`, with or without `-hex` and `-gi`, or `-g`.
 
     Raises:
-        FrontEndError: the text names no architecture, or holds no function, or the brackets of operands do not match; then the
-            message has the number of the line.
+        FrontEndError: the text names no architecture, or holds no function, or is that of cuobjdump, or the brackets of operands
+            do not match, or an instruction, an encoding or a register is missing; then the message has the number of the line.
     """
     target = re.search(r"^\s*\.target\s+sm_(\d+)", text, re.MULTILINE) or re.search(r"\bEF_CUDA_SM(\d+)", text)
     functions: list[MachineFunction] = []
     code: list[MachineInstruction] = []
     labels: list[str] = []
     lines = _Lines()
+    rows: list[int] = []
+    """Lines of the text in which the instructions stand."""
+    is_volta = target is not None and int(target[1]) >= VOLTA
     registers, name = 0, ""
 
     def end() -> None:
         if name and code:
+            _check_encodings(code, rows)
             functions.append(MachineFunction(name, 0, tuple(code), registers or _highest_register(code), source=lines.source))
         code.clear()
+        rows.clear()
         labels.clear()
 
     for number, row in enumerate(text.splitlines(), 1):
         if found := _INSTRUCTION.match(row):
             if not name:
                 name = "kernel"
+            address = int(found["address"], 16)
+            _check_address(address, code, number, is_volta=is_volta)
+            rows.append(number)
             code.append(
                 MachineInstruction(
-                    int(found["address"], 16), found["opcode"], _operands(found["rest"].strip(), number),
+                    address, found["opcode"], _operands(found["rest"].strip(), number),
                     (found["guard"] or "").strip(), tuple(labels), lines.line,
                 )
             )  # fmt: skip
             labels.clear()
-        elif (word := _WORD.match(row)) and code and code[-1].control is None and target and int(target[1]) >= VOLTA:
+        elif (word := _WORD.match(row)) and code and code[-1].control is None and is_volta:
             code[-1] = replace(code[-1], control=decode_control(int(word[1], 16)))
         elif row.startswith(".text."):
             end()
@@ -206,12 +220,31 @@ def parse_disassembly(text: str) -> list[MachineFunction]:
             name, registers = "", 0
         elif (found := _REGISTERS.match(row)) and not code:
             registers = int(found[1])
+        elif _OF_CUOBJDUMP.match(row):
+            instead = "read the cubin itself, which cuobjdump -xelf all extracts, or the output of nvdisasm -c -hex -gi"
+            raise FrontEndError(f"line {number}: {row.strip()!r}: cuobjdump wrote this, without labels: {instead}")
     end()
     if target is None:
         raise FrontEndError("the disassembly names no architecture (a line `.target sm_90`)")
     if not functions:
         raise FrontEndError("the disassembly holds no function (a line `.text.NAME:` and instructions)")
     return [replace(one, arch=int(target[1])) for one in functions]
+
+
+def _check_address(address: int, code: Sequence[MachineInstruction], row: int, *, is_volta: bool) -> None:
+    """Checks that an instruction follows those before it; the row is its line. Before Volta, every fourth word is none."""
+    first, steps = ((0,), (16,)) if is_volta else ((0, 8), (8, 16))
+    allowed = [code[-1].address + step for step in steps] if code else first
+    if address not in allowed:
+        expected = " or ".join(f"{one:#06x}" for one in allowed)
+        raise FrontEndError(f"line {row}: address {address:#06x}, not {expected}: an instruction before it is missing or damaged")
+
+
+def _check_encodings(code: Sequence[MachineInstruction], rows: Sequence[int]) -> None:
+    """Checks that all instructions of a function have control fields, or none; the rows are their lines."""
+    without = [row for one, row in zip(code, rows, strict=True) if one.control is None]
+    if 0 < len(without) < len(code):
+        raise FrontEndError(f"line {without[0]}: the instruction has no encoding of two words, as others have")
 
 
 _INTEGER, _OTHERS = ":integer", f":(?:{NUMBER}|{BITS})"
@@ -349,6 +382,8 @@ def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> Ma
             allowed = f"offset:size:name, or offset:size:name{_INTEGER}; members such as p.x follow their structure p"
             raise FrontEndError(f".parameters: {word!r} must be {allowed}")
         offset, size, is_integer = int(found[1]), int(found[2]), found[5] == _INTEGER
+        if offset + size > _MOST_PARAMETERS:
+            raise FrontEndError(f".parameters: {word!r}: parameters have {_MOST_PARAMETERS} bytes at most")
         if found[4]:
             kind = NUMBER if is_integer else (found[5] or POINTER).removeprefix(":")
             member = Parameter(offset, size, found[3] + found[4], is_integer, kind=kind)
@@ -370,10 +405,12 @@ def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> Ma
 
 
 def _operands(text: str, row: int) -> str:
-    """Returns the operands of the instruction in a line of this number, of which all brackets must be opened and closed."""
+    """Returns the operands of the instruction in a line of this number, of which brackets and registers are checked."""
     brackets = re.sub(r"[^\[\]]", "", text)
     if brackets.replace("[]", ""):
         raise FrontEndError(f"line {row}: {text[:60]!r}: its brackets do not match")
+    if found := _NO_REGISTER.search(text):
+        raise FrontEndError(f"line {row}: {text[:60]!r}: there is no register {found[0][:20]}")
     return text
 
 
