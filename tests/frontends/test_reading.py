@@ -11,7 +11,7 @@ from tests.support.strategies import examples
 from warpsim.frontends import nvdisasm
 from warpsim.frontends.api import from_sass
 from warpsim.frontends.cubin import Parameter, read_cubin
-from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
 from warpsim.frontends.operands import Other, Register, operands, register_slots
 from warpsim.frontends.sass import Control, MachineInstruction, decode_control, parse_disassembly, parse_text, write_listing
@@ -340,7 +340,8 @@ def test_instructions_of_volta_and_later_read_registers_through_ports():
     kernel = from_sass(LISTING_OF_PORTS, launch=(1, 32))
     assert [one.reads for one in kernel.body] == [("R2.reuse", "R2", "R3"), (), ()]
     without_control = LISTING_OF_PORTS.replace("--:-:-:-:4", "--:-:-:-:-")
-    assert not any(one.reads for one in from_sass(without_control, launch=(1, 32)).body)
+    with pytest.warns(AssumptionWarning, match="the disassembly has no encodings, as nvdisasm -hex writes them"):
+        assert not any(one.reads for one in from_sass(without_control, launch=(1, 32)).body)
 
 
 LISTING_OF_PORTS = """\

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warpsim.frontends.caches import caches_of, notes_of_caches
-from warpsim.frontends.dependences import waits_of
+from warpsim.frontends.dependences import has_control_fields, waits_of
 from warpsim.frontends.emitter import Emitter
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.evaluate import as_stated, evaluate
@@ -20,7 +20,7 @@ from warpsim.frontends.keys import Key
 from warpsim.frontends.parameters import argument_bytes, notes_of_structures
 from warpsim.frontends.reuse import hits_of
 from warpsim.frontends.sampled import Sampled
-from warpsim.frontends.sass import MachineFunction
+from warpsim.frontends.sass import VOLTA, MachineFunction
 from warpsim.frontends.structure import Structure
 from warpsim.frontends.symbols import plain_name
 from warpsim.frontends.tiles import Tile, tiles_of
@@ -29,6 +29,10 @@ from warpsim.kernels.instruction import Access, Instruction, Mbarrier
 from warpsim.kernels.program import Kernel
 
 _OLDEST = 50
+_WITHOUT_ENCODINGS = (
+    "the disassembly has no encodings, as nvdisasm -hex writes them: registers say what waits for what, and latencies of the "
+    "chip stand for stall counts"
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,8 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     if complete is None:
         kernel, notes = made({}, ())
     of_caches |= dict.fromkeys(notes_of_caches(function.arch, choices.caches))
-    warn(name, (*notes, *(notes_of_structures(function) if notes else ()), *of_caches))
+    of_code = () if function.arch < VOLTA or has_control_fields(flow) else (_WITHOUT_ENCODINGS,)
+    warn(name, (*of_code, *notes, *(notes_of_structures(function) if notes else ()), *of_caches))
     return complete or kernel
 
 
