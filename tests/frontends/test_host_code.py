@@ -273,7 +273,8 @@ def test_headers_that_kernels_use(lines):
 
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("change", [lambda text: b"\xef\xbb\xbf" + text, lambda text: text.replace(b"\n", b"\r\n"),
-                                    lambda text: text.replace(b"done", b"d\xf6ne")], ids=["mark", "returns", "latin"])
+                                    lambda text: text.replace(b"done", b"d\xf6ne"), lambda text: text.decode().encode("utf-16")],
+                         ids=["mark", "returns", "latin", "utf-16"])
 def test_files_of_other_systems(whole, change):
     expected = imported(whole, "limit", args={"n": 1024})
     whole.write_bytes(change(whole.read_bytes()))

@@ -1,5 +1,6 @@
 """Cubins and disassembly are read as they are; what is damaged is refused with the documented errors."""
 
+import codecs
 import re
 import struct
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.strategies import examples
 from warpsim.frontends import nvdisasm
-from warpsim.frontends.api import from_sass
+from warpsim.frontends.api import from_sass, read_function
 from warpsim.frontends.cubin import Parameter, read_cubin
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
@@ -282,6 +283,15 @@ def test_an_instruction_without_an_encoding_among_others_is_damaged():
     text = re.sub(r" *(/\* 0x000e280000002500 \*/)", "", DISASSEMBLY)
     with pytest.raises(FrontEndError, match="line 11: the instruction has no encoding of two words, as others have"):
         parse_disassembly(text)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_disassembly_of_other_systems(encoding, tmp_path):
+    """Shells of Windows write the output of a tool as UTF-16, with a mark."""
+    mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
+    path = tmp_path / "a.sass"
+    path.write_bytes(mark + LISTING_OF_PORTS.replace("\n", "\r\n").encode(encoding))
+    assert read_function(path, "sm_80", None)[0].code == parse_text(LISTING_OF_PORTS)[0].code
 
 
 @examples(200)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsim.frontends.convert import Choices, to_kernel
-from warpsim.frontends.cuda_headers import decoded
+from warpsim.frontends.cuda_headers import decoded, encoding_of
 from warpsim.frontends.cuda_source import compiled_source, pick
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import Geometry, as_geometry
@@ -287,7 +287,7 @@ def read_function(
         raise FrontEndError(f"{name}: is empty")
     if data.startswith(b"//") and b".version" in data and b".target" in data:
         raise FrontEndError(f"{name}: is PTX, which is no machine code; nvcc -cubin and ptxas make it")
-    if data.startswith(b"\x7fELF") or b"\0" in data:
+    if data.startswith(b"\x7fELF") or (b"\0" in data and encoding_of(data) != "utf-16"):
         return pick(disassemble(data, name), function, name), ""
     return pick({one.name: one for one in _parsed(data, name)}, function, name), ""
 
@@ -380,6 +380,6 @@ def _read(path: str | os.PathLike[str]) -> bytes:
 
 def _decode(data: bytes, name: str) -> str:
     try:
-        return data.decode("utf-8")
+        return data.decode(encoding_of(data))
     except UnicodeDecodeError as error:
         raise FrontEndError(f"{name}: is no text: {error}") from None

@@ -7,6 +7,7 @@ empty.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,10 +102,18 @@ def included(
     return Headers(headers, frozenset(whole), list(dict.fromkeys(missing)), macros, "\n".join(filter(None, of_host)))
 
 
+def encoding_of(data: bytes) -> str:
+    """Returns the encoding of a text by the mark at its begin: UTF-16, as editors and shells of Windows write it, or UTF-8."""
+    return "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+
+
 def decoded(data: bytes) -> str:
-    """Returns the text of a source: UTF-8, with or without a mark at its begin, or else Latin-1; lines end as on Unix."""
+    """Returns the text of a source: UTF-8, with or without a mark at its begin, UTF-16 with one, or else Latin-1.
+
+    Lines end as on Unix.
+    """
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode(encoding_of(data))
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     return text.replace("\r\n", "\n")
