@@ -229,6 +229,18 @@ def test_a_loop_that_an_exit_ends_has_the_stated_trips(trips):
         kernel(*rows, trips={5: 0}, patterns={5: "coalesced"})
 
 
+@pytest.mark.parametrize("trips", [1, 7])
+@pytest.mark.parametrize("key", [5, ".L_again"])
+@pytest.mark.filterwarnings("ignore:.*addresses of ATOMG")
+def test_an_update_behind_which_the_threads_of_a_warp_gather_is_made_as_often_as_stated(key, trips):
+    """So is the code for Turing of an update by compare-and-swap; the loop in which threads gather has trips of its own."""
+    update = (".L_again:", ".line 5", "ATOMG.E.CAS.STRONG.GPU PT, R5, [R2], R4, R6", "ISETP.NE.AND P0, PT, R5, R4, PT")
+    gather = (".L_vote:", "VOTE.ANY R0, PT, PT", "YIELD", "VOTEU.ANY UR4, UPT, PT")
+    back = ("LOP3.LUT P0, RZ, R0, UR4, RZ, 0xc, !PT", "@!P0 BRA.U `(.L_again)", "BRA `(.L_vote)", ".L_end:", "EXIT")
+    found = counts(kernel(*update, "@!P0 BRA `(.L_end)", "MOV R4, R5", *gather, *back, trips={key: trips}))
+    assert (found["atomic"], found.get("uniform", 0)) == (trips, trips - 1)
+
+
 def test_of_two_exits_in_the_middle_of_a_loop_the_first_one_ends_it_and_the_other_says_so():
     leaves = ("ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_end)")
     rows = (*DATA[:4], *leaves, "MUFU.RCP R6, R6", ".line 8", *leaves, "DADD R8, R8, R8", "BRA `(.L_loop)", ".L_end:", "EXIT")

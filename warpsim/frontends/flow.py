@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,8 @@ MAX_BLOCKS = 100_000
 
 _JUMPS = ("BRA", "JMP")
 _INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
+_GATHERING = ("VOTE", "VOTEU", "LOP3", "MOV", "YIELD", "NOP", "BRA")
+"""Instructions by which code of Turing waits until the threads of a warp are together again."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,32 @@ class Flow:
     def closing(self) -> list[list[int]]:
         """For each loop, those of these blocks that decide between another trip and leaving, as its last block does mostly."""
         return [
-            [block for block in leaving if loop.header in map(self.passed_to, self.blocks[block].successors)]
+            [
+                block for block in leaving
+                if loop.header in map(self.passed_to, self.blocks[block].successors) or self._gathers_behind(block, loop)
+            ]
             for loop, leaving in zip(self.loops, self.leaving, strict=True)
-        ]
+        ]  # fmt: skip
+
+    def _gathers_behind(self, block: int, loop: Loop) -> bool:
+        """Returns whether warps that stay in a loop behind a block do nothing else there but gather their threads.
+
+        Machine code of Turing does so behind the test of an update by compare-and-swap.
+        """
+        behind: set[int] = set()
+        todo = [after for after in self.blocks[block].successors if after in loop.blocks]
+        while todo:
+            here = todo.pop()
+            if here != loop.header and here not in behind:
+                behind.add(here)
+                todo += self.blocks[here].successors
+        return self.gathers(behind)
+
+    def gathers(self, blocks: Collection[int]) -> bool:
+        """Returns whether blocks vote until the threads of a warp are together, and do nothing else but move registers."""
+        code = [self.function.code[index] for block in blocks for index in self.blocks[block].code]
+        gather = all(one.base in _GATHERING or one.opcode.startswith("IMAD.MOV") for one in code)
+        return gather and any(one.base == "VOTE" for one in code)
 
     def _leaves(self, block: int, loop: Loop) -> bool:
         ends, inside = self.blocks[block], loop.blocks

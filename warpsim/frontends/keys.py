@@ -34,12 +34,16 @@ def _label(flow: Flow, loop: int) -> str:
 
 
 def _loops_named(flow: Flow, key: Key) -> list[int]:
-    """Returns the loops with a label, or those of a line: that jump back there, or else that begin there."""
+    """Returns the loops with a label, or those of a line: that jump back there, or else that begin there.
+
+    A line does not name a loop in which the threads of a warp only gather, if it names others.
+    """
     loops = range(len(flow.loops))
     if not isinstance(key, int):
         return [loop for loop in loops if key == _label(flow, loop)]
     lines = [_lines(flow, loop) for loop in loops]
-    return [loop for loop in loops if key in lines[loop][0]] or [loop for loop in loops if key in lines[loop][1]]
+    found = [loop for loop in loops if key in lines[loop][0]] or [loop for loop in loops if key in lines[loop][1]]
+    return [loop for loop in found if not flow.gathers(flow.loops[loop].blocks)] or found
 
 
 def _stand_apart(flow: Flow, loops: list[int]) -> bool:
