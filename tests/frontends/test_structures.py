@@ -123,7 +123,7 @@ __global__ void mixed(M p, float *x) {{ {INDEX} float s = 0;
     if (p.on) for (int k = 0; k < p.c * p.s + p.u; k++) s += x[i + k * 1024] * p.d;
     if (i < p.n) x[i] = s;
 }}"""
-    args = {"p.c": 2, "p.s": 3, "p.u": 1, "p.on": 1, "p.n": 1 << 20}
+    args = {"p.c": 2, "p.s": 3, "p.u": 1, "p.on": True, "p.n": 1 << 20}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kernel = ws.kernels.from_cuda(source, arch, launch=(4096, 256), args=args)

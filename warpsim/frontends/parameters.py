@@ -177,7 +177,7 @@ def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
     size = parameter.size
     if parameter.kind == BITS:
         raise FrontEndError(f"args[{key!r}] = {value!r}: it is a bit field, which cannot be given; {_TO_DO}")
-    if isinstance(value, bool) and size == 1 and not parameter.integer:
+    if isinstance(value, bool) and size == 1 and (not parameter.integer or parameter.kind == NUMBER):  # a member may be a bool
         return bytes([value])
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FrontEndError(f"args[{key!r}] = {value!r}: must be a number; only a bool, of one byte, is a truth value")
