@@ -8,14 +8,14 @@ import pytest
 
 from tests.support.executions import expected_ops
 from tests.support.profiled_launches import TRIPS, WARPS, launch
-from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.residency import occupancy
 from warpsim.kernels.access import updates_of_one_address
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
 from warpsim.kernels.traversal import walk
 from warpsim.profiles.api import profile_of
-from warpsim.profiles.chip import chip_of, pin_bandwidth
+from warpsim.profiles.chip import chip_of, pin_bandwidth, scaled
 from warpsim.profiles.code import decoded
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.inputs import inputs_of
@@ -314,6 +314,15 @@ def test_what_if(profile):
         profile.what_if(latency=0)
     with pytest.raises(ValueError, match="resident_blocks = 99"):
         profile.what_if(resident_blocks=99)
+
+
+@pytest.mark.parametrize(("near", "far", "shortest"), [(100, None, 100), (100, 140, 120), (None, None, 1), (500, None, 400)])
+def test_loads_from_dram_are_no_faster_than_those_from_l2(profile, near, far, shortest):
+    memory = {"latency_cycles": 400, "l2_latency_cycles": near, "l2_far_latency_cycles": far, "measured_latency_cycles": None}
+    data = profile.gpu.to_dict()
+    chip = Gpu.from_dict(data | {"memory": data["memory"] | memory})
+    found = [scaled(chip, latency, 1.0).memory.latency_cycles for latency in (2.0, 0.5, 1e-9)]
+    assert found == [800, max(200, shortest), shortest]
 
 
 def test_another_chip_that_executes_the_machine_code(profile):

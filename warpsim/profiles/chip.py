@@ -217,12 +217,14 @@ def _ratio_of_l2(chip: Gpu, own: Gpu) -> float:
 
 
 def scaled(gpu: Gpu, latency: float, bandwidth: float) -> Gpu:
-    """Returns a chip with factors of the latency and of the bandwidth of DRAM."""
+    """Returns a chip with factors of the latency and of the bandwidth of DRAM. The latency contains that of L2, which stays."""
     if latency == bandwidth == 1:
         return gpu
     data = gpu.to_dict()
     memory, queue = data["memory"], data["memory"]["queue"]
-    memory["latency_cycles"] = max(1, round(memory["latency_cycles"] * latency))
+    near = memory.get("l2_latency_cycles") or 1
+    of_l2 = min(memory["latency_cycles"], round((near + (memory.get("l2_far_latency_cycles") or near)) / 2))
+    memory["latency_cycles"] = max(of_l2, round(memory["latency_cycles"] * latency))
     for key in ("pin_bandwidth_gbs", "bandwidth_gbs"):
         memory[key] *= bandwidth
     queue["dram_gbs"] *= bandwidth
