@@ -42,6 +42,15 @@ def test_warps_that_a_part_of_their_threads_leave_go_on(arch):
     assert found["load"] == pytest.approx(0.5 + 64)
 
 
+@pytest.mark.parametrize("arch", (*ARCHS, "sm_100"))
+@pytest.mark.filterwarnings("error")
+def test_an_exit_with_a_guard_and_a_condition_is_taken_where_both_hold(arch):
+    """The upper half of the warps of every other block leaves, by `@P0 EXIT P1`."""
+    body = "    if ((blockIdx.x & 1) && threadIdx.x >= 64) return; out[i] = 1;"
+    kernel = imported(body, arch, (16, 128), parameters="float *out")
+    assert counts(kernel)["exit"] == pytest.approx(0.25)
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(
     ("h", "low", "high", "stores"), [(1.0, 5200.0, 5260.0, 59), (0.5, 2600.0, 2620.0, 39), (1.0, 6000.0, 6002.0, 1)]

@@ -5,6 +5,7 @@ import pytest
 from tests.support.listings import function
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import make_flow
+from warpsim.frontends.operands import conditions
 
 LOOPS = (
     "MOV R0, 0x0",
@@ -59,6 +60,13 @@ def test_a_called_function_is_copied_to_each_call():
     )
     texts = [flow.function.code[index].base for block in flow.blocks for index in block.code]
     assert texts == ["CALL", "FMUL", "RET", "MOV", "CALL", "FMUL", "RET", "EXIT"]
+
+
+@pytest.mark.parametrize("rows", [("@!P0 EXIT P1",), ("EXIT P1",), ("@P0 EXIT !P1",)])
+def test_an_exit_with_a_condition_among_its_operands_may_go_on(rows):
+    flow = make_flow(function(*rows, "FADD R0, R0, R0", "EXIT"))
+    assert [block.following for block in flow.blocks] == [1, None]
+    assert [one.name for one in conditions(flow.last(0))] == (["P1"] if rows[0].startswith("EXIT") else ["P0", "P1"])
 
 
 def test_a_jump_through_a_table_goes_to_all_its_targets():

@@ -22,7 +22,7 @@ from warpsim.frontends.flow import place as _place
 from warpsim.frontends.handovers import Handover
 from warpsim.frontends.keys import Key, keys_of
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
-from warpsim.frontends.operands import register_slots
+from warpsim.frontends.operands import conditions, register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, lines_of, matrix_rows, random_conflict, ways_of
 from warpsim.frontends.sampled import SPREAD, Sampled
 from warpsim.frontends.sass import MachineInstruction
@@ -194,7 +194,7 @@ class Emitter:
     def _counts(self, index: int) -> bool:
         """Whether an instruction is one of the program: an exit that ends it is implied, and padding is never issued."""
         one = self.function.code[index]
-        return not (one.base == "EXIT" and not one.guard)
+        return not (one.base == "EXIT" and not conditions(one))
 
     def instruction(self, number: int, index: int, sources: tuple[str, ...]) -> Instruction:
         """Returns an instruction of a block, with the registers that it waits for."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.operands import calls_outside, conditions, guard_of
+from warpsim.frontends.operands import calls_outside, conditions
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 
 Place = tuple[int, int]
@@ -267,13 +267,13 @@ class _Blocks:
     def _next(self, index: int) -> tuple[bool, list[int]]:
         """Returns whether an instruction that neither calls nor returns can go on to the next one, and where it can jump."""
         one = self.code[index]
-        guarded = guard_of(one) is not None
+        guarded = bool(conditions(one))
         if one.base == "EXIT":
             return guarded, []
         if one.base in _JUMPS:
             if ".DIV" in one.opcode or ".CONV" in one.opcode:  # to code for warps whose threads have diverged
                 return True, []
-            return bool(conditions(one)), self.targets(index)
+            return guarded, self.targets(index)
         return (guarded, self.targets(index)) if one.base in _INDIRECT else (True, [])
 
     def _after(
@@ -281,7 +281,7 @@ class _Blocks:
     ) -> tuple[tuple[tuple[int, ...], int] | None, list[tuple[tuple[int, ...], int]]]:
         one = self.code[index]
         after = (calls, index + 1)
-        guarded = guard_of(one) is not None
+        guarded = bool(conditions(one))
         if one.base == "CALL" and (callee := self.targets(index)):
             if not self._returns(callee[0]):  # compilers close loops in this way, too
                 return (after if guarded else None), [(calls, callee[0])]

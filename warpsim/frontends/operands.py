@@ -385,10 +385,10 @@ def guard_of(one: MachineInstruction) -> Register | None:
 
 
 def conditions(one: MachineInstruction) -> list[Register]:
-    """Returns the predicates that must all hold for a jump or an exit."""
+    """Returns the predicates that must all hold for a jump or an exit: its guard, and those among its operands."""
     guard = guard_of(one)
     found = [guard] if guard else []
-    if one.base in ("BRA", "JMP"):
+    if one.base in ("BRA", "JMP", "CALL", "RET", "EXIT"):
         for text in re.findall(r"!?\bU?P\d\b", one.operands.partition("`")[0]):
             found.append(Register(text.lstrip("!"), negative=text.startswith("!")))
     return found

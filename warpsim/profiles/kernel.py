@@ -14,7 +14,7 @@ from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
-from warpsim.frontends.operands import register_slots
+from warpsim.frontends.operands import conditions, register_slots
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
 from warpsim.frontends.sequence import in_order
 from warpsim.frontends.structure import Structure
@@ -205,7 +205,7 @@ class _Emitter:
         found: list[Statement] = []
         code = self.flow.function.code
         made = in_order(
-            [index for index in self.flow.blocks[number].code if code[index].base != "EXIT" or code[index].guard],
+            [index for index in self.flow.blocks[number].code if code[index].base != "EXIT" or conditions(code[index])],
             waited=lambda index: tuple(f"v{writer}" for writer in self.waits.get((number, index), ())),
             hints=lambda index: self._hints(code[index]),
             make=lambda index, sources: self._instruction(index, code[index], sources),
