@@ -26,6 +26,10 @@ _TITLES = {
 _ISSUE_KINDS = ("single issue", "dual issue", "reissue")
 
 
+def _title(resource: str) -> str:
+    return _TITLES.get(resource, resource if resource.endswith(data_stage("")) else f"{resource} units")
+
+
 class Row(NamedTuple):
     """A row of V Table 3.4: the user of a resource of the SM, its cycles per instruction, and the instructions."""
 
@@ -83,7 +87,7 @@ class Worksheet:
         tightest = self.tightest
         lines = [f"{'Used by':<36}{'CPI':>10}{'per ' + self.per:>16}{'cycles':>12}"]
         for resource, total in self.totals.items():
-            lines.append(f"Resource: {_TITLES.get(resource, f'{resource} units')}")
+            lines.append(f"Resource: {_title(resource)}")
             for row in self.rows:
                 if row.resource == resource:
                     lines.append(
