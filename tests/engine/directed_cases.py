@@ -261,6 +261,9 @@ DIRECTED: dict[str, Case] = {
         size=4,
         memory="queue",
     ),
+    "barrier whose gap ends with it": case(
+        small_gpu(ops={"barrier": {"latency_cycles": 6, "gap_cycles": 6}}), kernel(ALU, BARRIER, ALU, BARRIER, SFU)
+    ),
     "barrier that exits free": case(
         small_gpu(), kernel(Conditional(then=[SFU, LOAD, SFU, EXIT], warps=(0, 2)), BARRIER, ALU), size=3
     ),

@@ -149,6 +149,7 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         "copies_of_a_queue_complete_phases_in_any_order",
     ):
         found[name] = getattr(test_mbarriers, f"test_{name}")
+    found["a gap that ends with the phase"] = partial(test_mbarriers.test_a_gap_that_ends_with_the_phase_is_the_wait, 9)
     deadlocks = test_mbarriers.TestDeadlocks()
     for name in ("a_barrier_and_an_mbarrier", "a_warp_that_runs_too_far_ahead", "more_arrivals_than_a_phase_has"):
         found[name] = getattr(deadlocks, f"test_{name}")

@@ -61,6 +61,15 @@ def test_a_warp_waits_until_the_result_of_the_last_arrival() -> None:
     assert seen.caused_cycles["body[0].orelse[0]", "barrier"] == SMEM - 2
 
 
+@pytest.mark.parametrize("gap", [SMEM - 2, SMEM - 1, SMEM])
+def test_a_gap_that_ends_with_the_phase_is_the_wait(gap: int) -> None:
+    """The waiting warp issues at 3, when the end of the phase, 2 + SMEM, is known; of two equal ends that of the gap counts."""
+    awaits = Instruction("alu", awaits="full", cost=Cost(gap_cycles=gap))
+    seen = run(kernel([Instruction("smem", arrives="full")], [awaits, Instruction("sfu")], FULL))
+    assert issues(seen, 1)[2] == (max(2 + SMEM, 3 + gap), "sfu")
+    assert seen.warp_cycles["barrier"] == (SMEM - 2 if gap == SMEM - 2 else 0)
+
+
 def test_an_arrival_waits_for_the_copies_before_it() -> None:
     """A copy at 2, and an arrival at 3 that has no result of its own to wait for: the phase is complete when the copy is back."""
     producer = [Instruction("async_copy", reports="full"), Instruction("alu", cost=Cost(latency_cycles=0), arrives="full")]

@@ -28,6 +28,7 @@ from warpsim.kernels import Kernel
 from warpsim.kernels.program import names_warps
 from warpsim.models import volkov
 from warpsim.models.parts.common import quantity
+from warpsim.models.parts.costs import ISSUE, L2, LOADS_IN_FLIGHT, MEMORY
 from warpsim.models.parts.worksheet import Worksheet
 from warpsim.results.schema import coordinate_attrs, variable
 from warpsim.results.statistics import OCCUPANCY_AXES, occupancy_axis
@@ -39,10 +40,10 @@ from warpsim.units import NEEDED_FRACTION
 MODELS = {"Volkov": False, "Volkov, latency under load": True}
 """Label of a model -> the argument `refined` of `models.volkov`."""
 
-LATENCY, BANDWIDTH, ISSUE = "latency", "bandwidth", "issue"
-"""Names of bounds in `Bounds.kinds`."""
+LATENCY, BANDWIDTH = "latency", "bandwidth"
+"""Names of bounds in `Bounds.kinds`, beside those of resources."""
 
-_RESOURCES = {"memory": BANDWIDTH, "issue": ISSUE, "loads in flight": "loads in flight"}
+_RESOURCES = {MEMORY: BANDWIDTH, ISSUE: ISSUE, L2: L2, LOADS_IN_FLIGHT: LOADS_IN_FLIGHT}
 _RUN_AXES = (*OCCUPANCY_AXES, "scheduler", "memory", "seed", "sms", "warmup")
 """Axes that change neither the chip nor the program."""
 
@@ -155,7 +156,7 @@ class Bounds:
     bound that binds; the throughput bound is that of one resource (V 3.6).
 
     Attributes:
-        kinds: bounds that bind at some point: "latency", "issue", "bandwidth", "loads in flight", "unit: ...".
+        kinds: bounds that bind at some point: "latency", "issue", "bandwidth", "L2", "loads in flight", "unit: ...".
         binds: index into `kinds` for each point; -1 where there is no such point.
         throughput: operation class -> the model's throughput in operations per cycle and SM; NaN where there is no point.
         ipc: operation class -> the same in warp instructions per cycle and SM.

@@ -201,7 +201,8 @@ def _check_classes(gpu: Gpu, kernel: Kernel) -> None:
     """Refuses a kernel with instructions of a class that the chip lacks."""
     missing = sorted(kernel.ops - gpu.ops.keys())
     if missing:
-        older = f"; machine code for {gpu.architecture} or before needs no others" if gpu.architecture else ""
+        code = f"machine code for {gpu.architecture} or before"
+        older = f"; {code} needs no others (arch = {gpu.architecture!r} of everyday kernels)" if gpu.architecture else ""
         raise InvalidPoint(
             f"kernel: operation class {missing[0]!r} of {kernel.name}: {gpu.name} has {', '.join(gpu.ops)}{older}"
         )
