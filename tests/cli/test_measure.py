@@ -12,6 +12,7 @@ from tests.measure.analytic_device import AnalyticDevice
 from warpsim.analysis import measured_curve
 from warpsim.cli import measure
 from warpsim.cli.common import DONE, RequestError, WorkError
+from warpsim.cli.logs import show_messages
 from warpsim.frontends import nvrtc
 from warpsim.frontends.errors import MissingToolError
 from warpsim.hardware.gpu import load_gpu
@@ -24,6 +25,7 @@ def command(*arguments):
     parser = argparse.ArgumentParser()
     measure.add(parser.add_subparsers(required=True))
     options = parser.parse_args(["measure", *map(str, arguments)])
+    show_messages(options)
     return options.run(options)
 
 
