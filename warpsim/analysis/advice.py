@@ -165,11 +165,9 @@ def advise_point(
         NotCoveredError: only some warps of the kernel reach its endless loop, or only some leave it.
     """
     check_fraction(fraction)
-    gpu, kernel, launch = point.gpu, point.kernel, point.launch
     search = OccupancySearch(point, _STREAMS, threads)
-    present = search.trial(launch)
-    if not (present.ipc > 0).all():
-        raise ValueError(f"cycles = {point.cycles}: must be larger, since nothing issued in them ({AS_IT_IS})")
+    if not (search.trial(point.launch).ipc > 0).all():
+        raise ValueError(_idle(point, AS_IT_IS))
     needed = search.needed(fraction)
     advised = estimates(point, fraction, departure_delay=departure_delay)
     at_advised = {author: search.trial(estimate.launch) for author, estimate in advised.items()}
@@ -179,66 +177,27 @@ def advise_point(
     simulated = [_simulated(change.point, search) for change in found]
     work = np.stack([_work(change, arrays["ipc"]) for change, arrays in zip(found, simulated, strict=True)])
     if not (work > 0).all():
-        idle = found[int(np.argmin(work.min(axis=1)))].name
-        raise ValueError(f"cycles = {point.cycles}: must be larger, since nothing issued in them ({idle})")
+        raise ValueError(_idle(point, found[int(np.argmin(work.min(axis=1)))].name))
     names = np.array([change.name for change in found], dtype=np.dtypes.StringDType())
     rates = xr.DataArray(work, dims=("change", "replicate"), coords={"change": names})
-    gains = paired_difference(rates, "change", relative=True) + 1
-    gains = gains.reindex(change=names, fill_value=1.0)
-    rate = interval(rates.isel(change=0, drop=True))
     by_volkov = np.array([_by_volkov(change) for change in found])
     by_sim, costs, why = _all_by_sim(found, departure_delay)
     by_model = xr.DataArray(np.stack([by_sim, by_volkov]), dims=("model", "change"), coords={"model": labels([SIM, VOLKOV])})
-    predicted = by_model / by_model.isel(change=0)
-    limits = np.array([_potential(costs, change.benefit) for change in found])
-    cycles = simulated[0]["warp_cycles"].sum(axis=0)
-    counted = counts(gpu, kernel, block_warps=launch.block_warps)
+    counted = counts(point.gpu, point.kernel, block_warps=point.launch.block_warps)
     per = f"{counted.per}s/cycle/SM"
-
-    def over(values: NDArray[Any], text: str) -> xr.DataArray:
-        return quantity(xr.DataArray(values, dims="change", coords={"change": names}), "1", text)
-
     ds = xr.Dataset(
         {
             **_needed_variables(point, needed),
             **_trial_variables(search),
             **_estimate_variables(advised, at_advised, counted.total, per),
-            "gain": over(gains["mean"].values, "simulated gain"),
-            "gain_low": over(gains["low"].values, "lower bound of simulated gain"),
-            "gain_high": over(gains["high"].values, "upper bound of simulated gain"),
-            "predicted": quantity(predicted, "1", "predicted gain"),
-            "predicted_differs": quantity(
-                abs(predicted / gains["mean"] - 1) > TENTH, "1", "predicted gain differs from the simulated one by over a tenth"
-            ),
-            "predicted_within": quantity(
-                (predicted >= gains["low"]) & (predicted <= gains["high"]), "1", "predicted gain lies in the simulated interval"
-            ),
-            "potential": over(limits, f"potential gain by {SIM}"),
-            "potential_exceeded": over(
-                gains["mean"].values > (1 + TENTH) * limits, "simulated gain exceeds the potential by over a tenth"
-            ),
-            "benefit": over(np.array([change.benefit for change in found], dtype=object), f"potential benefit by {SIM}"),
-            "saving": quantity(_savings(costs), "1", f"largest share of the time that could be saved, by {SIM}"),
-            "warp_share": quantity(
-                xr.DataArray(cycles / cycles.sum(), dims="state", coords={"state": list(STATES)}), "1", "share of warp-cycles"
-            ),
-            "rate": quantity(rate["mean"].values, per, "simulated throughput"),
-            "rate_low": quantity(rate["low"].values, per, "lower bound of simulated throughput"),
-            "rate_high": quantity(rate["high"].values, per, "upper bound of simulated throughput"),
-            "model_rate": quantity(by_model.isel(change=0, drop=True), per, "throughput by a model"),
-            "limiter": quantity(
-                volkov.bottleneck(gpu, kernel, warps=warps_held(point, launch), block_warps=launch.block_warps), "1",
-                f"bound that binds by {VOLKOV}",
-            ),
-            "tightest": quantity(
-                volkov.bottleneck(gpu, kernel, block_warps=launch.block_warps), "1", f"tightest bound on throughput by {VOLKOV}"
-            ),
-            "limiter_sim": quantity("" if costs is None else costs.bottleneck.item(), "1", f"bound that binds by {SIM}"),
+            **_gain_variables(found, rates, by_model, costs),
+            **_present_variables(simulated[0], rates, by_model, per),
+            **_limiter_variables(point, costs),
         },
         attrs={
             "source": "warpsim.analysis.advice",
-            "gpu": gpu.name,
-            "kernel": kernel.name,
+            "gpu": point.gpu.name,
+            "kernel": point.kernel.name,
             "per": counted.per,
             "fraction": fraction,
             "not_covered": why,
@@ -249,6 +208,10 @@ def advise_point(
     ds["model"].attrs = coordinate_attrs("model")
     ds["author"].attrs = {"units": "1", "long_name": "author of a model"}
     return ds
+
+
+def _idle(point: Point, name: str) -> str:
+    return f"cycles = {point.cycles}: must be larger, since nothing issued in them ({name})"
 
 
 def _needed_variables(point: Point, needed: Needed) -> dict[str, xr.DataArray]:
@@ -308,6 +271,58 @@ def _estimate_variables(
     return {
         name: quantity(xr.DataArray(values, dims="author", coords=coords), unit, text)
         for name, (values, unit, text) in columns.items()
+    }
+
+
+def _gain_variables(
+    found: list[Change], rates: xr.DataArray, by_model: xr.DataArray, costs: xr.Dataset | None
+) -> dict[str, xr.DataArray]:
+    """Returns the gains of the changes, simulated and by models, from the rates with each of them."""
+    names = rates["change"].values
+    gains = (paired_difference(rates, "change", relative=True) + 1).reindex(change=names, fill_value=1.0)
+    mean, low, high = (gains[name].reset_coords(drop=True) for name in ("mean", "low", "high"))
+    predicted = by_model / by_model.isel(change=0)
+    limits = np.array([_potential(costs, change.benefit) for change in found])
+    columns = {
+        "gain": (mean, "simulated gain"),
+        "gain_low": (low, "lower bound of simulated gain"),
+        "gain_high": (high, "upper bound of simulated gain"),
+        "predicted": (predicted, "predicted gain"),
+        "predicted_differs": (abs(predicted / mean - 1) > TENTH, "predicted gain differs from the simulated one by over a tenth"),
+        "predicted_within": ((predicted >= low) & (predicted <= high), "predicted gain lies in the simulated interval"),
+        "potential": (mean.copy(data=limits), f"potential gain by {SIM}"),
+        "potential_exceeded": (mean > (1 + TENTH) * limits, "simulated gain exceeds the potential by over a tenth"),
+        "benefit": (
+            mean.copy(data=np.array([change.benefit for change in found], dtype=object)), f"potential benefit by {SIM}"
+        ),
+        "saving": (_savings(costs), f"largest share of the time that could be saved, by {SIM}"),
+    }
+    return {name: quantity(values, "1", text) for name, (values, text) in columns.items()}
+
+
+def _present_variables(arrays: Arrays, rates: xr.DataArray, by_model: xr.DataArray, per: str) -> dict[str, xr.DataArray]:
+    """Returns where the warp-cycles of the original go, and its throughput, simulated and by models."""
+    cycles, rate = arrays["warp_cycles"].sum(axis=0), interval(rates.isel(change=0, drop=True))
+    shares = xr.DataArray(cycles / cycles.sum(), dims="state", coords={"state": list(STATES)})
+    return {
+        "warp_share": quantity(shares, "1", "share of warp-cycles"),
+        "rate": quantity(rate["mean"].values, per, "simulated throughput"),
+        "rate_low": quantity(rate["low"].values, per, "lower bound of simulated throughput"),
+        "rate_high": quantity(rate["high"].values, per, "upper bound of simulated throughput"),
+        "model_rate": quantity(by_model.isel(change=0, drop=True), per, "throughput by a model"),
+    }
+
+
+def _limiter_variables(point: Point, costs: xr.Dataset | None) -> dict[str, xr.DataArray]:
+    """Returns what limits a point, by models."""
+    call: dict[str, Any] = {"block_warps": point.launch.block_warps}
+    now = volkov.bottleneck(point.gpu, point.kernel, warps=warps_held(point, point.launch), **call)
+    return {
+        "limiter": quantity(now, "1", f"bound that binds by {VOLKOV}"),
+        "tightest": quantity(
+            volkov.bottleneck(point.gpu, point.kernel, **call), "1", f"tightest bound on throughput by {VOLKOV}"
+        ),
+        "limiter_sim": quantity("" if costs is None else costs.bottleneck.item(), "1", f"bound that binds by {SIM}"),
     }
 
 
