@@ -128,35 +128,44 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         lives=np.empty((lives, 5), np.int64),
         changes=np.empty((changes, 3), np.int64),
     )
-    servers = int(chip.dram_servers)
-    state.servers[COLLECTED, :servers] = chip.write_burst * np.arange(servers) / servers  # so that they do not write all at once
-    state.servers[ASKED] = -np.inf  # nothing has asked a channel
-    state.clock[0].next_arrival, state.clock[0].next_echo = FOREVER, FOREVER
-    state.clock["stuck_cycle"] = FOREVER
     edges = sms * np.arange(threads + 1) // threads
     state.clock["first_sm"], state.clock["last_sm"] = edges[:-1], edges[1:] - 1
     state.clock["first_outgoing"] = edges[:-1] * outgoing_of_sm
+    _make_idle(machine, state)
+    _deal(chip, state)
+    return state
+
+
+def _make_idle(machine: Machine, state: State) -> None:
+    """Says of all SMs, schedulers and servers that they have not done anything."""
+    chip, clock = machine.chip[0], state.clock[0]
+    servers = int(chip.dram_servers)
+    state.servers[COLLECTED, :servers] = chip.write_burst * np.arange(servers) / servers  # so that they do not write all at once
+    state.servers[ASKED] = -np.inf  # nothing has asked a channel
+    clock.next_arrival, clock.next_echo, clock.pool_room = FOREVER, FOREVER, pool_room(machine)
+    state.clock["stuck_cycle"] = FOREVER
     state.fetchers["last"], state.fetchers["there"] = NOBODY, FOREVER
-    state.clock[0].pool_room = pool_room(machine)
-    seats, records_of_sms, of_schedulers = np.asarray(state.seats), np.asarray(state.sms), np.asarray(state.schedulers)
-    records_of_sms["index"], records_of_sms["last_served"] = np.arange(sms), NOBODY
-    records_of_sms["first_index"] = np.arange(sms) << chip.slot_bits
-    records_of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
-    dealt = np.arange(len(seats)).reshape(-1, sms).T  # blocks go to SMs in turn, seat by seat
-    seats["next_block"], seats["barrier"] = dealt.ravel(), -1
+    of_sms, of_schedulers = np.asarray(state.sms), np.asarray(state.schedulers)
+    of_sms["index"], of_sms["last_served"], of_sms["constants"] = np.arange(len(of_sms)), NOBODY, FOREVER
+    of_sms["first_index"] = np.arange(len(of_sms)) << chip.slot_bits
+    of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
+    of_schedulers["wakes"] = NEVER
+    if chip.policy == Policy.RANDOM:
+        of_schedulers["stream"] = np.array(streams_of_schedulers(int(chip.seed), len(of_schedulers)), np.uint64)
+    else:
+        of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(of_schedulers["ages"].shape[1])
+
+
+def _deal(chip: Any, state: State) -> None:
+    """Deals the first blocks to the seats, and says when they start: to the SMs in turn, seat by seat."""
+    seats, sms = np.asarray(state.seats), len(state.sms)
+    seats["next_block"], seats["barrier"] = np.arange(len(seats)).reshape(-1, sms).T.ravel(), -1
     blocks = len(seats) if chip.blocks < 0 else min(len(seats), int(chip.blocks))
     starts, state.clock[0].launch_free = _starts_of_deal(chip, blocks)
     seats["next_start"] = np.append(starts, np.full(len(seats) - blocks, -1))[seats["next_block"]]
     to_start = np.where(seats["next_start"] < 0, FOREVER, seats["next_start"])
-    records_of_sms["next_start"] = to_start.reshape(sms, -1).min(axis=1)
-    records_of_sms["constants"] = FOREVER
+    np.asarray(state.sms)["next_start"] = to_start.reshape(sms, -1).min(axis=1)
     state.clock[0].next_block = blocks
-    of_schedulers["wakes"] = NEVER
-    if chip.policy == Policy.RANDOM:
-        of_schedulers["stream"] = np.array(streams_of_schedulers(int(chip.seed), sms * schedulers), np.uint64)
-    else:
-        of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(lanes)
-    return state
 
 
 def _starts_of_deal(chip: Any, blocks: int) -> tuple[Array, float]:
