@@ -24,7 +24,7 @@ from warpsim.cli.common import (
     new_command,
 )
 from warpsim.cli.output import add_json, print_json
-from warpsim.hardware.files import SOURCES
+from warpsim.hardware.files import is_cuda_source
 from warpsim.units import WARP_LANES
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[s
         "trace or report": (is_trace or is_report, ("kernel",)),
         "trace": (is_trace, ("binary",)),
         "Triton function": (is_triton, (*_OF_TRITON, "num_warps", "num_stages")),
-        "CUDA source": (options.file.suffix in SOURCES, ("include", "define")),
+        "CUDA source": (is_cuda_source(options.file.name), ("include", "define")),
     }
     for kind, (is_it, names) in kinds.items():
         for name in () if is_it else names:

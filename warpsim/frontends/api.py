@@ -24,7 +24,7 @@ from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
 from warpsim.frontends.traced_kernel import traced_kernel
 from warpsim.frontends.traces import CompiledTrace, compiled_trace
 from warpsim.frontends.triton_functions import NUM_STAGES, NUM_WARPS, triton_function
-from warpsim.hardware.files import SOURCES
+from warpsim.hardware.files import is_cuda_source
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels.instruction import Access
@@ -281,7 +281,7 @@ def read_function(
         MissingToolError, CompileError, FrontEndError: as `from_cuda`.
     """
     name, data = os.fspath(path), _read(path)
-    if name.endswith(SOURCES):
+    if is_cuda_source(name):
         return compiled_source(decoded(data), name, arch, function, None, options), Path(name).name
     if not data.strip():
         raise FrontEndError(f"{name}: is empty")
@@ -366,7 +366,7 @@ def _kernel_name(symbol: str) -> str:
 
 def _source_text(source: str | os.PathLike[str]) -> tuple[str, str]:
     """Returns the text of a source and the path of its file; the path is empty for a text."""
-    if isinstance(source, str) and ("\n" in source or not source.strip().endswith(SOURCES)):
+    if isinstance(source, str) and ("\n" in source or not is_cuda_source(source.strip())):
         return source, ""
     return decoded(_read(source)), os.fspath(source)
 

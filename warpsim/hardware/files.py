@@ -20,13 +20,18 @@ from warpsim.arguments import did_you_mean
 from warpsim.hardware.file_errors import ParamsFileError
 
 _SUFFIX = dict.fromkeys(("architectures", "gpus", "kernels", "pipelines"), ".toml") | {"latency": ".csv", "kernels/cuda": ".sass"}
-SOURCES = (".cu", ".cuh")
+_SOURCES = (".cu", ".cuh")
 """Suffixes of files with CUDA C."""
 
-_CODE = (*SOURCES, ".cubin", ".ptx", ".sass", ".py")
+_CODE = (*_SOURCES, ".cubin", ".ptx", ".sass", ".py")
 """Suffixes of files with code, of which kernel files are made."""
 
 _names_only: ContextVar[bool] = ContextVar("names_only", default=False)
+
+
+def is_cuda_source(name: str) -> bool:
+    """Returns whether a file of this name holds CUDA C."""
+    return name.lower().endswith(_SOURCES)
 
 
 @contextmanager
