@@ -35,10 +35,11 @@ _TOLERANCE = 1e-9
 def throughput_bound(gpu: Gpu, kernel: Kernel, *, block_warps: int | None = None) -> Worksheet:
     """Returns the throughput bound as a worksheet of the resources of an SM (V 3.6, Tables 3.2 to 3.4).
 
-    An instruction holds each resource exclusively: a unit for its interval, times the ways of a bank conflict; the memory
-    system for the bytes moved, at the SM's share of the sustained bandwidth; the schedulers for its issue slots and one slot
-    per reissue; and the limit of loads in flight, if the SM has one, for the latency of a load. Instructions pair as in a
-    warp alone (V 3.8). Counts are expected values.
+    An instruction holds each resource exclusively: a unit for its interval, times the ways of a bank conflict; the data stage
+    of the unit, since Volta, for its passes and for what L1 takes in; L2, on chips that state its latency, for the time of
+    its slices; the memory system for the bytes moved, at the SM's share of the sustained bandwidth; the schedulers for its
+    issue slots and one slot per reissue; and the limit of loads in flight, if the SM has one, for the latency of a load.
+    Instructions pair as in a warp alone (V 3.8). Counts are expected values.
 
     The arguments and errors are those of `latency_bound`.
     """
