@@ -259,7 +259,8 @@ def _bounds_section(model: Bounds, thinned: Thinned) -> str:
         return f"<section><h2>What binds</h2><p>Unknown: {reason}.</p></section>"
     explanation = (
         "By the model of V. Volkov (<i>Understanding Latency Hiding on GPUs</i>, 2016, sections 3.5 to 3.7): throughput is the "
-        "smaller of occupancy / latency bound and the throughput bound, which is that of a unit, of the bandwidth, or of issue."
+        "smaller of occupancy / latency bound and the throughput bound, which is that of a unit, of L2, of the bandwidth, of the "
+        "loads in flight, or of issue."
     )
     if not thinned.axes:
         sheet = "" if model.worksheet is None else f"<pre>{html.escape(str(model.worksheet))}</pre>"
