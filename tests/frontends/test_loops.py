@@ -5,6 +5,7 @@ import pytest
 from tests.support.listings import counts, kernel, only
 from warpsim.frontends import evaluate, leaps, structure
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
 
 
@@ -442,3 +443,26 @@ def test_what_a_function_returns_that_the_binary_does_not_hold_is_not_known():
     messages = [str(note.message) for note in notes]
     assert any("malloc or printf, is taken to need no time" in text for text in messages)
     assert any("the addresses of STG.E depend on data" in text for text in messages)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_sum_in_a_register_that_later_takes_the_next_trip_is_not_carried_on():
+    """Thread t stores element 2 t k in trip k, of three: the trips touch 1, 8 and 16 sectors."""
+    rows = (
+        "S2R R0, SR_TID.X",
+        "MOV R4, RZ",
+        ".L_loop:",
+        "I2F R5, R4",
+        "FADD R5, R5, R5",
+        "F2I.TRUNC.NTZ R6, R5",
+        "IMAD R6, R0, R6, RZ",
+        "IMAD.WIDE R2, R6, 0x4, c[0x0][0x160]",
+        "STG.E [R2.64], R0",
+        "IADD3 R5, R4, 0x1, RZ",
+        "MOV R4, R5",
+        "ISETP.LT.AND P0, PT, R4, 0x3, PT",
+        "@P0 BRA `(.L_loop)",
+        "EXIT",
+    )
+    (store,) = (one for one in only(kernel(*rows, launch="4,32", caches="none"), Instruction) if one.op == "store")
+    assert store.cost.requests * store.cost.bytes_per_request / 32 == pytest.approx(25 / 3, abs=0.001)

@@ -18,7 +18,7 @@ from warpsim.frontends.async_copies import (
 )
 from warpsim.frontends.effects import Effect
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.flow import Flow
+from warpsim.frontends.flow import Flow, Place
 from warpsim.frontends.keys import keys_of
 from warpsim.frontends.operands import (
     STACK_POINTER,
@@ -91,7 +91,7 @@ class Steps:
         self.has_one_frame = len(writers) <= _WRITERS_OF_A_FRAME
         self.innermost = flow.innermost()
         self.known: dict[int, list[Step]] = {}
-        self.carried: dict[int, set[str]] = {}
+        self.carried: dict[int, set[Place]] = {}
 
     def of_block(self, number: int) -> list[Step]:
         """Returns the steps of a block."""
@@ -107,7 +107,7 @@ class Steps:
             if not results and not accessed and role is None and not (one.base == "BAR" and one.guard):
                 continue
             where = accessed_by(one) if accessed else ()
-            effect = effect_of(one) if results and self._is_followed(number, one) else None
+            effect = effect_of(one) if results and self._is_followed(number, index) else None
             if role == "test" and is_peek(self.flow.function.code[index : self.flow.blocks[number].code.stop]):
                 role, effect = None, fails(operands(one.operands))
             step = Step(index, one, effect, results, guard_of(one), where, role)
@@ -119,42 +119,52 @@ class Steps:
             steps.append(step)
         return steps
 
-    def _is_followed(self, number: int, one: MachineInstruction) -> bool:
+    def _is_followed(self, number: int, index: int) -> bool:
         """Returns whether the results of an instruction in a block matter enough to be computed.
 
         Sums of floating-point numbers that a loop carries on are mostly results, and advance unevenly, so that no trip could be
         left out.
         """
-        loop = self.innermost[number]
-        if one.base in _SUMS and loop is not None and not self._carried(loop).isdisjoint(written(one)):
+        one, loop = self.flow.function.code[index], self.innermost[number]
+        if one.base in _SUMS and loop is not None and (number, index) in self._carried(loop):
             return False
         return self.has_one_frame or not stack_words(one)
 
-    def _carried(self, loop: int) -> set[str]:
-        """Returns the registers from which those follow that a trip of a loop leaves to the next one."""
+    def _carried(self, loop: int) -> set[Place]:
+        """Returns the instructions of a loop from whose results those follow that a trip leaves to the next one."""
         if loop in self.carried:
             return self.carried[loop]
-        blocks = self.flow.loops[loop].blocks
-        code = {block: [self.flow.function.code[index] for index in self.flow.blocks[block].code] for block in blocks}
-        live: dict[int, set[str]] = {block: set() for block in blocks}
-        grows = True
-        while grows:
-            grows = False
-            for block in sorted(blocks, reverse=True):
-                after = set().union(*(live[one] for one in self.flow.blocks[block].successors if one in blocks))
-                for one in reversed(code[block]):
-                    after = (after - set(written(one)) if not one.guard else after) | set(read(one))
-                grows |= not after <= live[block]
-                live[block] |= after
-        every = [one for block in blocks for one in code[block]]
-        found = live[self.flow.loops[loop].header] & {name for one in every for name in written(one)}
-        grows = True
-        while grows:
-            before = len(found)
-            for one in every:
-                if space_of(one) is None and not found.isdisjoint(written(one)):
-                    found |= set(read(one))
-            grows = len(found) > before
+        blocks, header = self.flow.loops[loop].blocks, self.flow.loops[loop].header
+        code = {block: [(index, self.flow.function.code[index]) for index in self.flow.blocks[block].code] for block in blocks}
+
+        def before(block: int, after: set[str], *, of_all: bool) -> set[str]:
+            """Returns the registers before a block that it reads; or, if not `of_all`, for what is asked for behind it alone."""
+            for index, one in reversed(code[block]):
+                results = set(written(one))
+                if of_all or not after.isdisjoint(results):
+                    inputs = set(read(one)) if of_all or space_of(one) is None else set()
+                    if not of_all:
+                        found.add((block, index))
+                    after = (after - results if not one.guard else after) | inputs
+            return after
+
+        def at_starts(left: set[str], *, of_all: bool) -> dict[int, set[str]]:
+            """Returns the registers at the start of each block, where so many are left to the next trip."""
+            asked: dict[int, set[str]] = {block: set() for block in blocks}
+            grows = True
+            while grows:
+                grows = False
+                for block in sorted(blocks, reverse=True):
+                    ahead = [one for one in self.flow.blocks[block].successors if one in blocks]
+                    after = set().union(*(left if one == header and not of_all else asked[one] for one in ahead))
+                    here = before(block, after, of_all=of_all)
+                    grows |= not here <= asked[block]
+                    asked[block] |= here
+            return asked
+
+        found: set[Place] = set()
+        every = {name for block in blocks for _, one in code[block] for name in written(one)}
+        at_starts(at_starts(set(), of_all=True)[header] & every, of_all=False)
         self.carried[loop] = found
         return found
 
