@@ -2,11 +2,12 @@
 
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from tests.support.executions import expected_ops
-from tests.support.listings import function
+from tests.support.listings import counts, function
 from warpsim.frontends import leaps
 from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
@@ -161,6 +162,30 @@ __global__ void select(float *x, int mode)
 def test_a_jump_through_a_table_goes_where_an_argument_says(compiler, arch, mode, op, times):
     found = from_cuda(SWITCH.replace("MODE", "mode"), arch=arch, launch=(8, 128), args={"mode": mode})
     assert dict(expected_ops(found.body)).keys() >= {op} and sum(n for one, n in expected_ops(found.body) if one == op) == times
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_jump_through_a_table_of_those_threads_that_come_to_it():
+    """The upper half of each warp leaves before, and what it holds is no index: the lower half stores at one target of two."""
+    rows = (
+        "MOV R6, c[0x0][0x160]",
+        "MOV R7, c[0x0][0x164]",
+        "S2R R0, SR_TID.X",
+        "LOP3.LUT P0, RZ, R0, 0x10, RZ, 0xc0, !PT",
+        "@P0 EXIT",
+        "LOP3.LUT R0, R0, 0x1, RZ, 0xc0, !PT",
+        "IMAD.SHL.U32 R0, R0, 0x4, RZ",
+        "LDC R2, c[0x2][R0]",
+        "SHF.R.S32.HI R3, RZ, 0x1f, R2",
+        'BRX R2 -0xa0 (*"BRANCH_TARGETS .L_first,.L_second"*)',
+        ".L_first:",
+        "STG.E [R6.64], R0",
+        ".L_second:",
+        "EXIT",
+    )
+    one = replace(function(*rows, arch=90), constants=(0xA0).to_bytes(4, "little") + (0xB0).to_bytes(4, "little"))
+    found = to_kernel(one, as_geometry("8,1024"), Choices(), name="f")
+    assert counts(found)["store"] == 1
 
 
 def test_a_jump_through_a_table_of_each_thread(compiler):

@@ -21,7 +21,7 @@ _OF_BLOCK = 0xFFFFFF
 """Mask of addresses of 32 bits. Above, those of shared memory have the rank of a block in its cluster."""
 
 _MOST_INDICES = 64
-"""Different indices of a constant in a table, at most; of more its value is taken as unknown."""
+"""Different indices of a constant in a table, at most, of the threads that ask; of more its value is taken as unknown."""
 
 
 class State:
@@ -70,7 +70,8 @@ class State:
         if part.index is None or part.index.name in ZERO:
             return self.constants(part.bank, part.offset, size)
         index = self.register(part.index.name)
-        places = np.unique(index[index >= 0])
+        asking = (index >= 0) & self.active  # other threads may hold anything
+        places = np.unique(np.broadcast_to(index, asking.shape)[asking])
         found = np.full(index.shape, UNKNOWN)
         for place in places if len(places) <= _MOST_INDICES else ():
             found = np.where(index == place, self.constants(part.bank, int(part.offset + signed(place)), size), found)
