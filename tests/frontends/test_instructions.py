@@ -191,6 +191,20 @@ def test_the_predicates_of_a_minimum_are_not_known():
     assert operands.written(MachineInstruction(0, "VIMNMX.S32", "R5, P1, PT, R0, R8, PT")) == ("R5", "P1")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("VIMNMX.S16x2 R5, R0, R8, PT", 0x8000_FFFF),
+        ("VIMNMX.S16x2 R5, R0, R8, !PT", 0x0003_0002),
+        ("VIMNMX.U16x2 R5, R0, R8, PT", 0x0003_0002),
+        ("VIMNMX.U16x2 R5, R0, R8, !PT", 0x8000_FFFF),
+    ],
+)
+def test_the_smaller_and_the_larger_of_two_halves(text, expected):
+    assert computed(text, R0=0x8000_0002, R8=0x0003_FFFF)["R5"] == [expected] * 64
+    assert computed(text, R0=integers.UNKNOWN, R8=1)["R5"] == [integers.UNKNOWN] * 64
+
+
 def test_half_of_a_register_that_holds_nothing_yet_does_not_matter():
     """Compilers keep numbers of 16 bits in the lower half, and leave the upper one of the first value as it is."""
     assert computed("PRMT R7, R3, 0x7610, R7", R3=0x55)["R7"][0] == 0x55

@@ -67,9 +67,11 @@ def select(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
-    """IMNMX, VIMNMX, VIMNMX3: the smallest or the largest value, as a predicate says; with RELU, at least 0."""
+    """IMNMX, VIMNMX, VIMNMX3: the smallest or the largest value, as a predicate says; with RELU, at least 0; also of halves."""
     if _is_wide(suffixes):
         return _minimum_of_pairs(suffixes, parts)
+    if suffixes in (("S16x2",), ("U16x2",)):
+        return _minimum_of_halves(suffixes, parts)
     result, also, values, tail = split(parts)
     is_signed, chooser = "U32" not in suffixes, tail[-1]
     if set(suffixes) - {"U32", "S32", "RELU"}:
@@ -82,6 +84,26 @@ def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
             first_is_less = integers.compare(found, other, "LE", is_signed=is_signed)
             found = known(np.where(first_is_less == smaller, found, other), found, other, smaller)
         return [(result, _at_least_0(found, suffixes)), *((name, NOTHING) for name in also)]
+
+    return effect
+
+
+def _minimum_of_halves(suffixes: Suffixes, parts: Parts) -> Effect:
+    """VIMNMX.S16x2: the smaller or the larger of the lower halves of two values, and of the upper ones."""
+    result, a, b, chooser = name_of(parts[0]), *parts[1:3], predicate(parts[3])
+    is_signed = suffixes == ("S16x2",)
+    if len(parts) != 4:
+        raise ValueError
+
+    def effect(s: State) -> list[tuple[str, Values]]:
+        x, y, smaller = s.read(a), s.read(b), s.read(chooser)
+        total = array(0)
+        for first_bit in (0, 16):
+            one, other = (each >> first_bit & 0xFFFF for each in (x, y))
+            first, second = (integers.extended(half, 16, is_signed=is_signed) & MASK for half in (one, other))
+            first_is_less = integers.compare(first, second, "LE", is_signed=True)
+            total = total | np.where(first_is_less == smaller, one, other) << first_bit
+        return [(result, known(total, x, y, smaller))]
 
     return effect
 
