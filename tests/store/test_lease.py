@@ -373,7 +373,7 @@ def wait_for_tiles(path, number):
 @pytest.fixture
 def long_plan():
     """A plan of tiles that take long enough to be interrupted."""
-    return LONG_TOML.replace("cycles = 400", "cycles = 20_000")
+    return LONG_TOML.replace("cycles = 400", "cycles = 100_000")
 
 
 def test_an_extension_beside_a_running_sweep_is_refused(tmp_path, long_plan):
