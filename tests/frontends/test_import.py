@@ -170,7 +170,6 @@ def test_truth_values_are_arguments_of_one_byte(tmp_path, capsys):
 
 
 @needs_tools
-@needs_tools
 def test_a_source_may_have_a_suffix_in_capitals(nvrtc, tmp_path):
     path = tmp_path / "FILL.CU"
     path.write_text(SOURCE, encoding="utf-8")
@@ -178,6 +177,7 @@ def test_a_source_may_have_a_suffix_in_capitals(nvrtc, tmp_path):
     assert kernel.name == "fill" and read_function(path, "sm_80", "fill")[1] == "FILL.CU"
 
 
+@needs_tools
 def test_integers_of_a_source_are_in_its_range(nvrtc):
     source = "__global__ void f(int *x, int n, size_t m) { if (n < 5 && m < 9) *x = 1; }"
     with pytest.raises(FrontEndError, match=r"args\['n'\] = 3000000000: must fit in 4 bytes: from -2147483648 to 2147483647"):

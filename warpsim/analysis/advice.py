@@ -211,6 +211,7 @@ def advise_point(
 
 
 def _idle(point: Point, name: str) -> str:
+    """Returns the message that nothing issued in the window of a point with a change."""
     return f"cycles = {point.cycles}: must be larger, since nothing issued in them ({name})"
 
 

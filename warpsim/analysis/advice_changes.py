@@ -59,7 +59,7 @@ def changes(point: Point, needed: Launch | None) -> list[Change]:
       without all of them;
     - no shared memory and no jumps, as work that is not essential;
     - twice the resource that the throughput bound of Volkov 2016 names, except memory with the memory model "measured", and L2
-      with another one than "queue";
+      with a memory model other than "queue";
     - another buffer for warps that copy for others, in as much shared memory;
     - the needed launch, or the largest that fits.
 

@@ -114,6 +114,7 @@ class Needed:
 
 
 def _attains_no_more(launch: Launch, trial: Trial) -> bool:
+    """Returns whether a launch is taken to attain no more than one that was simulated: no more warps, in blocks no smaller."""
     return launch.resident_warps <= trial.warps and launch.block_warps >= trial.launch.block_warps
 
 
@@ -159,7 +160,7 @@ class OccupancySearch:
         return Needed(found, low, high, self._fewest(fewer, lambda trial: trial.share >= fraction) or found)
 
     def _is_coarse(self, launch: Launch) -> bool:
-        """Whether blocks are far larger than at similar occupancies, so that a launch may attain less than one of fewer warps.
+        """Returns whether blocks are far larger than at similar occupancies: a launch may attain less than one of fewer warps.
 
         31 warps have to be one block where 16 blocks fit, but 30 and 32 may be blocks of 2. The warps of a block wait for the
         slowest of them before the next block replaces them.

@@ -90,10 +90,10 @@ def minimum(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def _minimum_of_halves(suffixes: Suffixes, parts: Parts) -> Effect:
     """VIMNMX.S16x2: the smaller or the larger of the lower halves of two values, and of the upper ones."""
-    result, a, b, chooser = name_of(parts[0]), *parts[1:3], predicate(parts[3])
-    is_signed = suffixes == ("S16x2",)
     if len(parts) != 4:
         raise ValueError
+    result, a, b, chooser = name_of(parts[0]), *parts[1:3], predicate(parts[3])
+    is_signed = suffixes == ("S16x2",)
 
     def effect(s: State) -> list[tuple[str, Values]]:
         x, y, smaller = s.read(a), s.read(b), s.read(chooser)

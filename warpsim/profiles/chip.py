@@ -222,8 +222,7 @@ def scaled(gpu: Gpu, latency: float, bandwidth: float) -> Gpu:
         return gpu
     data = gpu.to_dict()
     memory, queue = data["memory"], data["memory"]["queue"]
-    near = memory.get("l2_latency_cycles") or 1
-    of_l2 = min(memory["latency_cycles"], round((near + (memory.get("l2_far_latency_cycles") or near)) / 2))
+    of_l2 = min(memory["latency_cycles"], round(gpu.memory.mean_l2_latency_cycles or 1))
     memory["latency_cycles"] = max(of_l2, round(memory["latency_cycles"] * latency))
     for key in ("pin_bandwidth_gbs", "bandwidth_gbs"):
         memory[key] *= bandwidth
