@@ -193,11 +193,11 @@ def test_barriers_tell_how_many_bytes_a_tensor_map_copies():
     ("width", "scale", "passes"), [(".BYPASS.128", "0x10", 4), (".BYPASS.128", "0x40", 16), ("", "0x4", 2)]
 )
 def test_copies_past_l1_make_their_passes_once(width, scale, passes):
-    """Each line is a pass; L1 takes in 64 bytes a cycle, in which it makes none."""
+    """Each line is a pass; L1 takes in 64 bytes a cycle, in which it makes none, and shared memory while it makes them."""
     rows = [row.replace("R0, 0x4, R2", f"R0, {scale}, R2") for row in HEAD]
     (copy,) = instructions(imported(*rows, f"LDGSTS.E{width} [R0.X16], [R2.64]", *NEXT[-1:], caches="none"), "async_copy")
     sectors = 32 * 16 // 32 if width and scale == "0x10" else 32 if width else 4
-    assert costs_on(ws.load_gpu("a100"), copy).data_cycles == passes + sectors / 2
+    assert costs_on(ws.load_gpu("a100"), copy).data_cycles == (max(passes, sectors / 2) if width else passes + sectors / 2)
 
 
 def test_what_is_copied_out_of_shared_memory_is_not_among_the_bytes_that_barriers_expect():

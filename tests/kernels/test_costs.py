@@ -86,11 +86,15 @@ def test_what_comes_from_l2_takes_the_time_of_passes(chip, cycles):
 
 
 def test_an_asynchronous_copy_passes_again_to_shared_memory():
+    """One past L1 does not: it takes as long as its passes, or as shared memory takes in 128 bytes a cycle."""
     gpu = ws.load_gpu("h100")
-    for fields in ({}, {"bytes_per_thread": 16}, {"pattern": "stride", "stride": 32}):
+    for fields in ({}, {"bytes_per_thread": 8}, {"pattern": "stride", "stride": 32}):
         access = Access(l1_hit=1.0, **fields)
         load, copy = (costs_on(gpu, Instruction(op, dst="r", access=access)).data_cycles for op in ("load", "async_copy"))
         assert copy == 2 * load
+    for fields, cycles in (({"l1_hit": 1.0}, 4), ({}, 4), ({"pattern": "stride", "stride": 8}, 32)):
+        past = Instruction("async_copy", dst="r", access=Access(bytes_per_thread=16, **fields))
+        assert costs_on(gpu, past).data_cycles == cycles
 
 
 def test_passes_of_accesses_do_not_slow_other_classes():

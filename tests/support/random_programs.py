@@ -80,6 +80,8 @@ def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
         fields["access"] = draw(accesses(random, atomic=op in ATOMIC_OPS))
         if random and draw(st.integers(0, 2)) == 0:
             late = {"l1_late_cycles": draw(st.integers(0, 50)), "l2_late_cycles": draw(st.integers(0, 50))}
+            if op not in ATOMIC_OPS:
+                late["l2_coalesced"] = draw(st.sampled_from([0.0, 0.25, 0.75]))
             update = {"l2_kept": draw(st.sampled_from(_PROBABILITIES))} if op == "store" else late
             fields["access"] = fields["access"].model_copy(update=update)
     if op == "smem" and draw(st.booleans()):

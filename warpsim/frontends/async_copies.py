@@ -101,10 +101,7 @@ def _next_register(name: str) -> str:
 
 
 def is_past_l1(one: MachineInstruction) -> bool:
-    """Returns whether a copy of threads passes by L1, as those of 16 bytes do (CUDA Programming Guide, "Using LDGSTS").
-
-    It makes its passes once then: what comes from L2 goes straight to shared memory.
-    """
+    """Returns whether a copy of threads passes by L1, as those of 16 bytes do (CUDA Programming Guide, "Using LDGSTS")."""
     return one.base == "LDGSTS" and ".BYPASS" in one.opcode
 
 

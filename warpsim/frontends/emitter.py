@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
-from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_past_l1, is_peek, is_phase_test, role_of
+from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_peek, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
 from warpsim.frontends.dependences import Waits, has_control_fields, is_group_product, products_left
 from warpsim.frontends.errors import FrontEndError
@@ -21,9 +21,10 @@ from warpsim.frontends.flow import Flow, Place
 from warpsim.frontends.flow import place as _place
 from warpsim.frontends.handovers import Handover
 from warpsim.frontends.keys import Key, keys_of
+from warpsim.frontends.opcode_costs import gap_after, unit_costs
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.operands import conditions, register_slots
-from warpsim.frontends.patterns import as_access, conflict_degree, lines_of, matrix_rows, random_conflict, ways_of
+from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, random_conflict, ways_of
 from warpsim.frontends.sampled import SPREAD, Sampled
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.sequence import in_order
@@ -222,18 +223,17 @@ class Emitter:
             fields["dst"] = self.registers[index]
         if op == "sleep":
             cost["gap_ns"] = self._sleep(one, index)
-        elif self.by_counters and one.control is not None and family not in ("branch", "fence"):
-            cost["gap_cycles"] = max(1, one.control.stall)
+        elif self.by_counters and one.control is not None and family != "fence":
+            cost["gap_cycles"] = gap_after(one)
         if op in MATRIX_OPS:
             cost |= self._matrix(one)
+        cost |= unit_costs(one, self.function.arch, self.classes.get(op, {}).get("interval_cycles", 1))
         if self.by_counters and op not in ACCESSING_OPS:
             fields["reads"] = register_slots(one)
         if space_of(one) == "constant" and op in _ADDRESSING_OPS:
             self._constants(one, op, tally, fields, cost)
         elif space_of(one) is not None and op in ACCESSING_OPS:
             self._access(one, (number, index), op, tally, fields, cost)
-            if is_past_l1(one) and "access" in fields:
-                cost["passes"] = cost.get("requests", lines_of(fields["access"]))
         return Instruction(op, **fields, cost=_cost(tuple(cost.items())))
 
     def _space_of(self, one: MachineInstruction, place: Place) -> str | None:

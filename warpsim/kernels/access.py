@@ -35,6 +35,7 @@ class Transactions:
             written in part. Only stores pass this port.
         updates: largest number of threads that update one address, one after another; 0: the access is not atomic.
         contended_addresses: number of addresses that all warps update; 0: so many that they do not meet.
+        l2_coalesced: share of the reads of L2 that another SM's read serves as well.
     """
 
     transactions: int
@@ -45,6 +46,7 @@ class Transactions:
     port_sectors: float = 0.0
     updates: int = 0
     contended_addresses: int = 0
+    l2_coalesced: float = 0.0
 
 
 @dataclass(frozen=True)

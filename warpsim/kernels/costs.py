@@ -23,6 +23,9 @@ from warpsim.units import (
 BULK_INTERVAL = Fraction(2)
 """Cycles for which a bulk copy occupies the memory pipeline: as any instruction does (Huerta et al. 2025)."""
 
+_PAST_L1 = 16
+"""Bytes per thread of asynchronous copies that go past L1 (CUDA Programming Guide, "Using LDGSTS")."""
+
 _CLASS_COSTS = Cost()
 
 
@@ -69,7 +72,8 @@ def costs_on(gpu: Gpu, instruction: Instruction) -> Costs:
     if gpu.core.replays == "unit":
         reissues, interval = 0, op.interval_cycles
         if own.interval_cycles is None or own.passes is not None:
-            data = gpu.core.pass_cycles * passes + _fill_cycles(gpu, instruction, access)
+            passing, filling = gpu.core.pass_cycles * passes, _fill_cycles(gpu, instruction, access)
+            data = max(passing, filling) if _goes_past_l1(instruction) else passing + filling
     if own.multiply_adds is not None:
         interval = matrix_interval(gpu, instruction.op, own)
         latency = max(latency, math.ceil(interval))
@@ -111,16 +115,21 @@ def matrix_interval(gpu: Gpu, op: str, cost: Cost) -> Fraction:
 def _passes(instruction: Instruction, ways: int, access: Transactions | None) -> Fraction:
     """Returns the passes of an access in its data stage: one for each way of a conflict, or for each line and for each 128 bytes.
 
-    An asynchronous copy has as many again, for what it writes to shared memory.
+    An asynchronous copy has as many again, for what it writes to shared memory, unless it goes past L1.
     """
     if access is None:
         return Fraction(ways if instruction.op == "smem" else 0)
     passes = max(Fraction(access.requests), Fraction(access.requested_bytes, LINE_BYTES))
-    return 2 * passes if instruction.op == "async_copy" else passes
+    return 2 * passes if instruction.op == "async_copy" and not _goes_past_l1(instruction) else passes
+
+
+def _goes_past_l1(instruction: Instruction) -> bool:
+    """Returns whether an instruction copies 16 bytes per thread past L1, straight into shared memory."""
+    return instruction.op == "async_copy" and instruction.access is not None and instruction.access.bytes_per_thread == _PAST_L1
 
 
 def _fill_cycles(gpu: Gpu, instruction: Instruction, access: Transactions | None) -> Fraction:
-    """Returns for how long L1 takes in what a load gets from L2, on average, in quarters of a cycle."""
+    """Returns for how long L1, or shared memory, takes in what a load gets from L2, on average, in quarters of a cycle."""
     if gpu.core.fill_bytes is None or access is None or instruction.access is None or ACCESS_KINDS[instruction.op] == "store":
         return Fraction(0)
     filled = (1.0 - instruction.access.l1_hit) * access.requests * access.bytes_per_request
@@ -134,7 +143,8 @@ def slices_of(gpu: Gpu, op: str, access: Transactions) -> tuple[int, float]:
     """
     memory, queue = gpu.memory, gpu.memory.queue
     rate = gbs_to_bytes_per_cycle(queue.crossbar_gbs, gpu.clock_ghz) / queue.crossbar_servers
-    cycles = max(access.bytes_per_request / rate, access.updates * (memory.atomic_interval_cycles or 0.0))
+    read = access.bytes_per_request * (1.0 - access.l2_coalesced)
+    cycles = max(read / rate, access.updates * (memory.atomic_interval_cycles or 0.0))
     if ACCESS_KINDS[op] == "store":
         cycles = max(cycles, access.port_sectors * memory.port_cycles(gpu.clock_ghz))
     return min(access.contended_addresses or queue.crossbar_servers, queue.crossbar_servers), cycles
@@ -167,4 +177,6 @@ def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | No
     if instruction.op in ATOMIC_OPS:
         updates = updates_of_one_address(instruction.access) if own.updates is None else own.updates
         counted = replace(counted, updates=updates, contended_addresses=instruction.access.contended_addresses or 0)
+    if instruction.access.l2_coalesced:
+        counted = replace(counted, l2_coalesced=instruction.access.l2_coalesced)
     return counted if own.requested_bytes is None else replace(counted, requested_bytes=own.requested_bytes)

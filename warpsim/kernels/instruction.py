@@ -68,6 +68,8 @@ class Access(StrictModel):
         l2_hit: probability that the L2 cache serves an access that missed L1.
         l1_late_cycles, l2_late_cycles: for how many cycles, on average, what L1 serves is still on its way there, and what L2
             serves, as an earlier access has asked for it. They add to the latency of a hit.
+        l2_coalesced: share of the reads of L2 that are made once for several SMs, which ask for the same sectors at almost the
+            same time, beyond the first read: chips with an L2 request coalescer (LRC).
         l2_kept: of a store, the share that L2 still holds at the end of the launch and DRAM never sees. It counts in launches
             with a number of blocks, on chips with a known latency of L2.
         contended_addresses: number of addresses that the accesses of all warps update; only for "atomic" and "reduction".
@@ -83,6 +85,7 @@ class Access(StrictModel):
     l2_hit: Probability = 0.0
     l1_late_cycles: Cycles = 0
     l2_late_cycles: Cycles = 0
+    l2_coalesced: Probability = 0.0
     l2_kept: Probability = 0.0
     contended_addresses: Count | None = None
 
@@ -316,6 +319,8 @@ def _problems_of_caches(access: Access, op: str) -> Iterator[str]:
     """Yields errors for what an access states of the caches and an instruction of class `op` cannot have."""
     if access.l2_kept and op != "store":
         yield f"access.l2_kept = {access.l2_kept}: must be 0 for {op}; only stores stay in L2"
+    if op in ("smem", "store", *ATOMIC_OPS) and access.l2_coalesced:
+        yield f"access.l2_coalesced = {access.l2_coalesced}: must be 0 for {op}; only loads read L2 for several SMs at once"
     if op in ("smem", "store") and (access.l1_late_cycles or access.l2_late_cycles):
         late = f"{access.l1_late_cycles}, {access.l2_late_cycles}"
         yield f"access.l1_late_cycles, access.l2_late_cycles = {late}: must be 0 for {op}, which waits for no data of the caches"

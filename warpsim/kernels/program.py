@@ -148,7 +148,7 @@ def _without_labels(kernel: Kernel) -> dict[str, Any]:
 def _what_acts(value: Any) -> Any:
     """Returns JSON values without the comments of instructions, and without optional keys that are not given, at any depth."""
     if isinstance(value, dict):
-        of_accesses = ("contended_addresses", "l1_late_cycles", "l2_late_cycles", "l2_kept")
+        of_accesses = ("contended_addresses", "l1_late_cycles", "l2_late_cycles", "l2_kept", "l2_coalesced")
         optional = ("reads", "hints", "arrives", "awaits", "reports", "mbarriers", *of_accesses)
         acting = {key: inner for key, inner in value.items() if key != "comment" and (key not in optional or inner)}
         costs = {key: cycles for key, cycles in (acting.pop("cost", None) or {}).items() if cycles is not None}

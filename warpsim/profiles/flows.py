@@ -9,11 +9,9 @@ from __future__ import annotations
 from statistics import median
 
 from warpsim.frontends.flow import Flow
+from warpsim.frontends.opcode_costs import MEETS
 
 Edge = tuple[int, int]
-
-MEETS = "BSYNC"
-"""Where the parts of a warp meet; each of them executes it."""
 
 
 class Flows:

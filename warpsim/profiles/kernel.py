@@ -9,10 +9,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from warpsim.frontends.async_copies import counter_and_left, role_of
+from warpsim.frontends.async_copies import counter_and_left, is_past_l1, role_of
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
+from warpsim.frontends.opcode_costs import AFTER, MEETS, gap_after, unit_costs
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.operands import conditions, register_slots
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
@@ -25,7 +26,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Loop, Statement
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
-from warpsim.profiles.flows import MEETS, Flows
+from warpsim.profiles.flows import Flows
 from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.measured import warps_of_block
 from warpsim.profiles.traffic import SECTORS_BY_INSTRUCTION, asked_bytes, missing_accesses, passes_of_l1, traffic
@@ -55,14 +56,6 @@ _COPIES = 0
 _PORTED = ("fp32", "multiply", "integer", "half")
 """Families whose operands pass the read ports of the register file one register at a time."""
 
-_JUMPS, _TAKEN = ("BRA", "CALL", "RET", "BRX", "JMP", "JMX"), 5
-"""Jumps, and the least gap after one that is always taken: it waits for 4.1 to 4.7 cycles whatever its stall count, and one that
-falls through for its stall count (A100, RTX 4060: experiments/profiles/waits.py)."""
-
-_AFTER = {MEETS: 9}
-"""Opcode -> cycles from the end of its stall count to the next issue of the warp. Where the parts of a warp have met again, it
-waits for 9.6, 8.6, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, T4, A100, A40: experiments/profiles/waits.py)."""
-
 _GIVES_WAY = 13
 """Where the parts of a warp meet, each executes the instruction, and one that is not the last gives way to another, which resumes
 where it was. The one has come by a jump, 4 cycles, and the other is as late as after the meeting, 9 cycles: in launches whose
@@ -73,16 +66,6 @@ _OF_PARTS, _SEPARATES = {"BREAK": 4, "YIELD": 30}, 1.2
 """Opcode -> cycles from the end of its stall count to the next issue, in kernels of which a meeting is executed so many times as
 often as warps come to it, or more. `BREAK` costs 4 cycles, and behind `YIELD`, within eight instructions, warps mostly wait
 for 30 to 90 (A100: experiments/profiles/waits.py)."""
-
-_TWO_PASSES = ("IMAD.WIDE", "IMAD.HI")
-"""Beginnings of opcodes that need two passes of their unit. Multiplications into 64 bits have half the rate of others (notes of
-two public repositories: 32 results per SM and cycle of an RTX 4090; half the rate of IMAD on a GB10), and stall counts of ptxas
-are two cycles longer for upper halves."""
-
-_HOLDS, _HOLDS_SINCE = "IMAD.WIDE", 80
-"""Beginning of opcodes that take the issue port for one cycle more, and from which compute capability on, times ten. The
-simulator of Huerta et al. (2025) is configured so, and the next instruction of a warp waits 0.9 cycles longer than after others
-(A100; on a T4 it does not)."""
 
 
 @dataclass(frozen=True)
@@ -239,15 +222,10 @@ class _Emitter:
         if op == "sleep":
             cost["gap_ns"] = sleep_ns(one) or ASSUMED_SLEEP_NS
         elif one.control is not None and family != "fence":
-            least = _TAKEN if one.base in _JUMPS and not one.guard else 1
-            after = _AFTER | _OF_PARTS if self.separates else _AFTER
-            cost["gap_cycles"] = max(least, one.control.stall) + after.get(one.base, 0)
+            cost["gap_cycles"] = gap_after(one, AFTER | _OF_PARTS if self.separates else AFTER)
         if op in MATRIX_OPS and (work := matrix_work(one)) is not None and work[1] in self.gpu.ops[op].rates:
             cost |= {"multiply_adds": work[0], "operands": work[1]}
-        if one.opcode.startswith(_TWO_PASSES):
-            cost["interval_cycles"] = _in_quarters(2 * float(self.gpu.ops[op].interval_cycles))
-        if one.opcode.startswith(_HOLDS) and self.arch >= _HOLDS_SINCE:
-            cost["issue_slots"] = 2
+        cost |= unit_costs(one, self.arch, self.gpu.ops[op].interval_cycles)
         fields: dict[str, object] = {"src": () if op == "barrier" else sources, "comment": self._comment(one, counted)}
         if f"v{index}" in self.known and op not in OPS_WITHOUT_RESULT:
             fields["dst"] = f"v{index}"
@@ -280,7 +258,12 @@ class _Emitter:
             loaded = of.loaded(sectors, tags, asked)
         if loads:
             hit, lines, moved = loaded
-            fields["access"] = Access(l1_hit=hit if cached else 0.0, l2_hit=of.load_l2_hit)
+            fields["access"] = Access(
+                bytes_per_thread=16 if is_past_l1(one) else 4,
+                l1_hit=hit if cached else 0.0,
+                l2_hit=of.load_l2_hit,
+                l2_coalesced=of.coalesced if cached else 0.0,
+            )
         else:
             lines, (moved, taken_in) = tags, of.stored(sectors, tags, asked)
             fields["access"] = Access(l2_hit=of.store_l2_hit)
@@ -292,8 +275,9 @@ class _Emitter:
         if not loads:
             cost["port_sectors"] = round(taken_in / requests, 3)
         passes = self.share_of_passes * max(tags, asked / L1_BYTES_PER_CYCLE)
-        if role_of(one) == "copy":  # it is written to shared memory as well
-            passes += counted.counts.get(_SHARED_WAVEFRONTS, 0.0) / max(1, counted.executed)
+        if role_of(one) == "copy":  # it is written to shared memory
+            written = counted.counts.get(_SHARED_WAVEFRONTS, 0.0) / max(1, counted.executed)
+            passes = (written or passes) if is_past_l1(one) else passes + written
         cost["passes"] = _in_quarters(passes)
 
     def _asked(self, one: MachineInstruction, counted: ProfiledInstruction, *, loads: bool) -> tuple[float, float, float]:
@@ -314,7 +298,7 @@ class _Emitter:
         counted_in_sum, of_lines = passes_of_l1(self.launch), 0.0
         for one, counted in zip(self.flow.function.code, self.launch.code, strict=True):
             op = self.table.operation(self.table.family(one)[0], self.available)
-            if op in MEMORY_OPS and not _reaches_shared_memory(one, counted):
+            if op in MEMORY_OPS and not (_reaches_shared_memory(one, counted) or is_past_l1(one)):
                 _, lines, asked = self._asked(one, counted, loads=ACCESS_KINDS[op] == "load")
                 of_lines += counted.executed * max(lines, asked / L1_BYTES_PER_CYCLE)
         share = counted_in_sum / of_lines if counted_in_sum and of_lines else 1.0

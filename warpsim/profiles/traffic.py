@@ -26,6 +26,9 @@ _OF_LOADS_FROM_L2, _OF_BOTH = "l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum
 _OF_STORES_TO_L2 = "lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum"
 """Counters of sectors between L1 and L2: that loads brought, of loads and stores together, and that stores sent."""
 
+_READERS = "lrc__average_xbar2gpc_sectors_op_read.ratio"
+"""SMs to which a sector goes that L2 reads, on average: its request coalescer joins reads of SMs of one cluster."""
+
 _PASSES = "l1tex__data_pipe_lsu_wavefronts"
 """Beginning of the counters of passes in the data stage of L1, of which an SM makes one a cycle at most."""
 
@@ -56,6 +59,7 @@ class Traffic:
         store_sectors: the same of a store.
         line_sectors: sectors of a line that L1 asks L2 for.
         local_hit: share of the sectors of local loads that L1 holds; local stores are written through.
+        coalesced: share of the reads of L2 that those of other SMs serve as well.
     """
 
     l1_hit: float
@@ -72,6 +76,7 @@ class Traffic:
     store_sectors: float = 0.0
     line_sectors: float = float(SECTORS)
     local_hit: float = 1.0
+    coalesced: float = 0.0
 
     def loaded(self, sectors: float, lines: float, asked: float) -> tuple[float, float, float]:
         """Returns what a load moves: its probability to find all in L1, and otherwise the lines and bytes that it asks L2 for.
@@ -134,16 +139,18 @@ def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
     read, written = _read_by_sms(launch), launch.need("dram__bytes_write.sum")
     requests, of_requests = (launch.get(f"lts__t_{what}_srcunit_tex_op_read.sum") for what in ("requests", "sectors"))
     fetched, came = launch.get(_OF_LOADS_FROM_L2), launch.get(*_OF_STORES_TO_L2)
+    readers = max(1.0, launch.get(_READERS) or 1.0)  # L2's own counters see reads that are joined once
     load_merged = _share_of(None if fetched is None else fetched - local_missed, loads * (1 - measured))
     missed = (loads * (1 - measured) * load_merged + local_missed) * SECTOR_BYTES
     of_both = launch.get(_OF_BOTH)
     if of_both is not None:
-        came = min(of_both - missed / SECTOR_BYTES, came if came else of_both)
+        came = min(of_both - missed / SECTOR_BYTES / readers, came if came else of_both)
     store_merged = _share_of(came, stores + local_stores)
     stored = (stores + local_stores) * store_merged * SECTOR_BYTES
     rate = measured if l1_hit is None else l1_hit
     asked_hit, spare_hit = _hits(rate, loads, spare)
-    line_miss = min(1.0, max(0.0, requests - local_missed / SECTORS) / lines) if requests and lines else 1 - measured
+    asked_for = (requests or 0.0) * readers - local_missed / SECTORS
+    line_miss = min(1.0, max(0.0, asked_for) / lines) if requests and lines else 1 - measured
     if rate != measured:
         line_miss = min(1.0, line_miss * (1 - rate) / (1 - measured)) if measured < 1 else 1 - rate
     of_loads, of_stores = read / missed if missed else 0.0, written / stored if stored else 0.0
@@ -162,6 +169,7 @@ def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
         store_sectors=of_store,
         line_sectors=min(SECTORS, max(1.0, of_requests / requests)) if requests and of_requests else SECTORS,
         local_hit=1 - local_missed / of_local if of_local else 1.0,
+        coalesced=1 - 1 / readers,
     )
 
 

@@ -332,7 +332,8 @@ class Memory:
             if flight.is_write and self.facts.l2_store_gbs is not None:
                 port = self.rate(self.facts.l2_store_gbs) / len(self.crossbar.free)
                 least = max(least, facts.port_sectors * units.SECTOR_BYTES / min(port, self.crossbar.server_bytes_per_cycle))
-            arrival = self.crossbar.serve((draw >> 32) * slices >> 32, t, request_bytes, least=least)
+            read = request_bytes * (1.0 - facts.l2_coalesced)
+            arrival = self.crossbar.serve((draw >> 32) * slices >> 32, t, read, least=least)
             if level == "l2":
                 flight.note_served(arrival)
                 return
