@@ -1,5 +1,6 @@
 """Figures of sweeps: curves, labels, defaults and errors."""
 
+import itertools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 
 from tests.support.small_plans import small_plan
 from warpsim.analysis import at_points
+from warpsim.results.schema import STATES
 from warpsim.results.statistics import needed_warps
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
@@ -251,6 +253,15 @@ def test_states_differ_by_hatch_and_a_single_point_is_a_single_bar(results, ax):
     assert sum(bar[0].get_height() for bar in ax.containers) == pytest.approx(1.0)
     hatches = [bar[0].get_hatch() for bar in ax.containers]
     assert len(set(hatches)) == len(hatches) > 2
+
+
+def test_all_states_look_different(results, ax):
+    point = results.sel(alpha=8, scheduler="gto", warps=64)
+    everything = point["warp_cycles"].sum("state") / len(STATES)
+    plots.stacked_states(point.assign(warp_cycles=everything.expand_dims(state=list(STATES), axis=-1)), ax)
+    looks = [(bar[0].get_hatch(), bar[0].get_facecolor()) for bar in ax.containers]
+    assert len({hatch for hatch, _ in looks}) == len(looks) == len(STATES)
+    assert all(one[1] != other[1] for one, other in itertools.pairwise(looks))
 
 
 def test_latency_distribution_shows_the_quantiles(results, ax):

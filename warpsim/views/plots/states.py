@@ -62,7 +62,7 @@ def stacked_states(
         values = np.atleast_1d(np.nan_to_num(height.sel(state=state).values))
         if values.any():
             ax.bar(
-                positions, values, 0.85, bottom=base, label=state.replace("_", " "), color=_SHADES[number % len(_SHADES)],
+                positions, values, 0.85, bottom=base, label=state.replace("_", " "), color=_shade(number),
                 hatch=HATCHES[number % len(HATCHES)], edgecolor="black", linewidth=0.4,
             )  # fmt: skip
         base += values
@@ -77,6 +77,11 @@ def stacked_states(
         above: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
         ax.legend(handles[::-1], names[::-1], frameon=False, fontsize="small", columnspacing=1.0, handlelength=2.0, **above)
     return ax
+
+
+def _shade(number: int) -> str:
+    """Returns the shade of the state with this number. Once all are used, they come again in another order."""
+    return _SHADES[(number + number // len(_SHADES) * len(_SHADES) // 2) % len(_SHADES)]
 
 
 def _over_time(results: xr.Dataset) -> xr.Dataset:

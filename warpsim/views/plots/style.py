@@ -34,7 +34,12 @@ LIGHT = ("#9fd3f2", "#ffbf87", "#8fd9c0", "#eac3d9", "#cccccc")
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
-HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "||||", "oooo")
+HATCHES = (
+    "", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "||||", "oooo",
+    "****", "OOO", "//////", "\\\\--", "||..", "//||", "xx..", "++oo",
+)  # fmt: skip
+"""Hatches of areas, one for each warp state."""
+
 Y_LABEL_WIDTH = 38
 """Characters per line of the label of the y axis."""
 
