@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from tests.support.browser import chromium
 from tests.support.small_plans import small_plan
@@ -11,6 +12,7 @@ from warpsim.analysis.at_points import bounds
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import load_kernel
+from warpsim.results.schema import STATES
 from warpsim.simulation.api import simulate
 from warpsim.simulation.trace import Trace
 from warpsim.store.create import create_store
@@ -173,6 +175,21 @@ def test_the_trace_of_a_run_is_drawn(browser, tmp_path):
     lines = panel(page, "Where the cycles go, line by line").locator(".figure")
     drawn = lines.evaluate("f => f.data.flatMap(t => t.x).reduce((a, b) => a + b)")
     np.testing.assert_allclose(drawn, run["line_warp_cycles"].mean("replicate").sum(), rtol=1e-5)
+    assert messages == []
+
+
+def test_all_states_are_drawn_and_look_different(browser, tmp_path):
+    run = simulate(load_gpu("kepler"), load_kernel("vector_add"), warps=8, sms=1, warmup=500, cycles=900, trace=Trace(states=90))
+    shares = xr.DataArray(np.ones(len(STATES)) / len(STATES), {"state": run["state"]})
+    assigned = {name: run[name].sum("state") * shares for name in ("warp_cycles", "warp_cycles_over_time")}
+    write_report(run.assign(assigned), tmp_path / "run.html")
+    page, messages, _ = load(browser, tmp_path / "run.html")
+    figure = panel(page, "Warp states over time").locator(".figure")
+    figure.locator(".trace.bars").first.wait_for()
+    colours = figure.evaluate("f => f.data.map(t => t.marker.color)")
+    assert len(set(colours)) == len(colours) == len(STATES)
+    drawn = figure.evaluate("f => f.data.flatMap(t => t.y).reduce((a, b) => a + b)")
+    np.testing.assert_allclose(drawn, run["warp_cycles"].sum(), rtol=1e-4)
     assert messages == []
 
 

@@ -6,6 +6,8 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442", "#8c8c8c"]; // Okabe & Ito 2008, grey
+const MORE_COLOURS = ["#cc6677", "#44aa99", "#882255", "#ddcc77", "#117733", "#aa4499", "#999933", "#332288"]; // Tol 2021, "muted"
+const ALL_COLOURS = [...COLOURS, ...MORE_COLOURS]; // one for each warp state
 const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star"];
 const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot"];
 const PATTERNS = ["", "/", "\\", "x", "-", "|", "+", ".", ""];
@@ -166,7 +168,7 @@ class Panel {
     this.figure.style.height = sideways ? `${Math.max(430, 24 * count + 90)}px` : "";
     const hues = this.hue === NONE ? [0] : shownIndices(variable, this.hue).map((_, i) => i);
     let drawn = hues;
-    if (hues.length > MAX_CURVES) {
+    if (hues.length > MAX_CURVES && (!stacked || this.ordered())) { // categories in a stack add up, so that none is left out
       drawn = [...new Set(Array.from({ length: MAX_CURVES }, (_, i) => Math.round((i * (hues.length - 1)) / (MAX_CURVES - 1))))];
       this.extra = `${drawn.length} of ${hues.length} values of ${data.dims[this.hue].label} are drawn.`;
     }
@@ -240,7 +242,7 @@ class Panel {
 const theme = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const narrow = () => window.innerWidth < 600;
 const colour = (n) => { // black curves become light on dark ground
-  const chosen = COLOURS[n % COLOURS.length];
+  const chosen = ALL_COLOURS[n % ALL_COLOURS.length];
   return chosen === "#000000" ? theme("ink") : chosen;
 };
 const grid = () => ({ gridcolor: theme("grid"), zerolinecolor: theme("zero"), linecolor: theme("axis"), ticks: "outside", showline: true });
