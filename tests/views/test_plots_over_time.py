@@ -6,7 +6,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from warpsim.hardware.gpu import load_gpu
-from warpsim.kernels import mix
+from warpsim.hardware.residency import Launch
+from warpsim.kernels import load_kernel, mix
 from warpsim.simulation.api import simulate
 from warpsim.simulation.trace import Trace
 from warpsim.views import plots
@@ -162,3 +163,19 @@ def test_states_over_time_are_bars_of_bins(ax):
     assert [part.get_height() for part in each.containers[1]] == [30, 7.5, 0]
     with pytest.raises(ValueError, match="must have the variable warp_cycles_over_time; it has cycles"):
         plots.stacked_states(run.drop_vars("warp_cycles_over_time"), ax, x="time")
+
+
+def test_states_over_time_of_replicates_of_different_lengths():
+    grid = Launch(blocks=40, block_warps=4)
+    trace = Trace(states=20, occupancy=20)
+    run = simulate(load_gpu("kepler"), load_kernel("vector_add"), launch=grid, sms=1, replicates=3, trace=trace)
+    missing = run["warp_cycles_over_time"].isnull().any(["time", "state"])
+    assert missing.any() and not missing.all()
+    for shown in (run, run.isel(replicate=[0]), run.isel(replicate=0)):
+        bars = plots.stacked_states(shown, Figure().subplots(), x="time").containers
+        heights = np.sum([[part.get_height() for part in bar] for bar in bars], axis=0)
+        occupancy, cycles = shown["occupancy_over_time"].isel(sm=0), shown["cycles"] - shown["time"]
+        cycles = cycles.clip(0, float(shown["time"][1]))
+        if "replicate" in shown.dims:
+            occupancy = occupancy.weighted(cycles).mean("replicate")
+        np.testing.assert_allclose(heights, occupancy.fillna(0.0))

@@ -87,11 +87,12 @@ def _shade(number: int) -> str:
 def _over_time(results: xr.Dataset) -> xr.Dataset:
     """Returns the same three variables for each time bin of a trace."""
     require_variables(results, "warp_cycles_over_time", "instructions_over_time", "cycles")
-    run = results[["warp_cycles", "occupancy", "cycles"]].mean("replicate")
-    sms = run["warp_cycles"].sum("state") / (run["occupancy"] * run["cycles"])
+    sms = float((results["warp_cycles"].sum("state") / (results["occupancy"] * results["cycles"])).mean())
     cycles = mean(results["warp_cycles_over_time"])
-    starts = cycles["time"].values
-    width = xr.DataArray(np.diff(starts, append=starts[0] + float(run["cycles"])), dims="time")
-    occupancy = (cycles.sum("state") / (sms * width)).assign_attrs(results["occupancy"].attrs)
+    since = cycles["time"] - cycles["time"][0]
+    width = float(since[1]) if len(since) > 1 else np.inf
+    rest = results["cycles"] - since
+    counted = mean(rest.where(rest > 0).clip(max=width))  # the last bin of a replicate is shorter
+    occupancy = (cycles.sum("state") / (sms * counted)).assign_attrs(results["occupancy"].attrs)
     instructions = results["instructions_over_time"].expand_dims("op")
     return xr.Dataset({"warp_cycles": cycles, "occupancy": occupancy, "instructions": instructions})
