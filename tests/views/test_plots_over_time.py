@@ -72,6 +72,19 @@ def test_binned_occupancy(ax):
     assert steps.values.tolist() == [6, 4, 5]
 
 
+def test_bins_of_a_later_replicate_begin_after_its_own_warm_up(ax):
+    run = xr.Dataset(
+        {
+            "occupancy_over_time": (("replicate", "sm", "time"), [[[8.0, 6.0]], [[4.0, 2.0]]], {"units": "warps/SM"}),
+            "cycles": ("replicate", [40.0, 40.0]),
+            "warmup_cycles": ("replicate", [100.0, 107.0]),
+        },
+        coords={"sm": [0], "time": [100, 120]},
+    )
+    plots.occupancy_over_time(run, ax, replicate=1)
+    assert ax.patches[0].get_data().edges.tolist() == [107, 127, 147]
+
+
 def test_errors_for_missing_traces_and_wrong_values(ax):
     with pytest.raises(ValueError, match=r"trace=ws.Trace\(occupancy=True\).*it has cycles$"):
         plots.occupancy_over_time(xr.Dataset({"cycles": ("replicate", [1.0])}), ax)

@@ -67,6 +67,13 @@ def test_the_second_replicate(tmp_path):
     assert [p.track_event.name for p in packets if p.track_event.name] == ["block 0, warp 0", "load r0"]
 
 
+def test_the_bins_of_a_replicate_begin_after_its_own_warm_up(tmp_path):
+    results = traced_result().assign(warmup_cycles=("replicate", [0.0, 30.0]))
+    write_timeline(results[["bandwidth_over_time", "warmup_cycles"]], tmp_path / "second", replicate=1)
+    packets = Trace.FromString((tmp_path / "second").read_bytes()).packet
+    assert [p.timestamp for p in packets if p.HasField("track_event")] == [30, 130]
+
+
 def test_binned_occupancy_is_a_counter(tmp_path):
     results = traced_result()
     results["occupancy_over_time"] = (("replicate", "sm", "time"), [[[2.0, 1.5], [1.0, 0.5]]] * 2)

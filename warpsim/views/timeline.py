@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsim.arguments import integer
 from warpsim.atomic_file import atomic_write
+from warpsim.views.plots.selection import select_replicate
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -48,9 +48,7 @@ def write_timeline(results: xr.Dataset, path: str | os.PathLike[str], *, replica
     """
     if not any(name in results.data_vars for name in SOURCES):
         raise ValueError(f"results: must hold a trace, one of {', '.join(SOURCES)}; simulate with trace=Trace(...)")
-    integer("replicate", replicate, 0, results.sizes.get("replicate", 1) - 1)
-    if "replicate" in results.dims:
-        results = results.isel(replicate=replicate)
+    results = select_replicate(results, replicate)
     try:
         from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
     except ModuleNotFoundError as error:

@@ -61,13 +61,19 @@ def require_all_states(results: xr.Dataset) -> None:
 
 
 def select_replicate(results: xr.Dataset, replicate: int) -> xr.Dataset:
-    """Returns one replicate of a result.
+    """Returns one replicate of a result, with the times of its own bins; in the result they are those of the first replicate.
 
     Raises:
         ValueError: there is no such replicate.
     """
     integer("replicate", replicate, 0, results.sizes.get("replicate", 1) - 1)
-    return results.isel(replicate=replicate) if "replicate" in results.dims else results
+    if "replicate" not in results.dims:
+        return results
+    run = results.isel(replicate=replicate)
+    if "time" not in run.coords or "warmup_cycles" not in run:
+        return run
+    later = int(run["warmup_cycles"] - results["warmup_cycles"][0])
+    return run.assign_coords(time=("time", run["time"].values + later, run["time"].attrs))
 
 
 def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
