@@ -1,5 +1,7 @@
 """Figures of one run over time, from traces that the tests make by hand."""
 
+import math
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -98,6 +100,9 @@ def test_errors_for_missing_traces_and_wrong_values(ax):
         plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax, replicate=1)
     with pytest.raises(ValueError, match=r"stop = 0.0: must be after start = 5"):
         plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax, start=5.0, stop=0.0)
+    for start, stop in ((-math.inf, None), (None, math.inf)):
+        with pytest.raises(ValueError, match=r"^(start|stop) = -?inf: must be a finite number of cycles"):
+            plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax, start=start, stop=stop)
     with pytest.raises(ValueError, match=r"start = 10: must be before the last cycle, 9"):
         plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax, start=10)
 
@@ -130,6 +135,15 @@ def test_warps_without_an_end_reach_to_the_end_of_the_run(ax):
         simulate(load_gpu("kepler"), mix(8), warps=8, sms=1, warmup=100, cycles=400, trace=Trace(warps=True)), ax
     )
     assert ax.get_xlim() == (0, 500)
+
+
+def test_each_replicate_ends_after_its_own_warm_up():
+    kernel, trace = load_kernel("vector_add"), Trace(warps=True)
+    run = simulate(load_gpu("kepler"), kernel, warps=8, sms=1, replicates=3, cycles=2_000, trace=trace)
+    ends = (run["warmup_cycles"] + run["cycles"]).values.tolist()
+    assert len(set(ends)) > 1
+    drawn = [plots.warp_lifelines(run, Figure().subplots(), replicate=number) for number in range(3)]
+    assert [ax.get_xlim()[1] for ax in drawn] == ends
 
 
 def test_successive_blocks_alternate_between_dark_and_light(ax):

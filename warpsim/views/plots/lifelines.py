@@ -39,13 +39,16 @@ def warp_lifelines(
         stop: last cycle shown; None: the end of the last warp.
 
     Raises:
-        ValueError: there is no such trace, replicate or SM, or `stop` is not after `start`.
+        ValueError: there is no such trace, replicate or SM, or `stop` is not after `start`, or infinite.
     """
     require_variables(results, "warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block")
+    for name, cycle in (("start", start), ("stop", stop)):
+        if cycle is not None and not np.isfinite(cycle):
+            raise ValueError(f"{name} = {cycle}: must be a finite number of cycles")
     run = select_replicate(results, replicate)
     warps = run[["warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block"]].dropna("warp", subset=["warp_start"])
     numbers = sorted({int(n) for n in warps["warp_sm"].values})
-    last_cycles = np.array([*warps["warp_start"].values, *warps["warp_end"].values, _last_counted_cycle(results)]) + 1
+    last_cycles = np.array([*warps["warp_start"].values, *warps["warp_end"].values, _last_counted_cycle(run)]) + 1
     end = last_cycles[np.isfinite(last_cycles)].max(initial=0.0)
     if numbers and sm not in numbers:
         raise ValueError(f"sm = {sm}: must be one of {', '.join(map(str, numbers))}")
@@ -70,14 +73,14 @@ def warp_lifelines(
     return add_grid_and_legend(ax, grid=False)
 
 
-def _last_counted_cycle(results: xr.Dataset) -> float:
-    """Returns the last counted cycle of a run of fixed length; 0 if the length is not fixed or unknown."""
+def _last_counted_cycle(run: xr.Dataset) -> float:
+    """Returns the last counted cycle of a replicate of fixed length; 0 if the length is not fixed or unknown."""
     try:
-        call = json.loads(results.attrs.get("provenance", "{}")).get("call", {})
+        call = json.loads(run.attrs.get("provenance", "{}")).get("call", {})
         ends = call.get("launch", {}).get("blocks") is not None or call.get("launch", {}).get("persistent")
         if ends or "cycles" not in call:
             return 0.0
-        warmup = float(results["warmup_cycles"].max()) if "warmup_cycles" in results else call["warmup"]
+        warmup = float(run["warmup_cycles"]) if "warmup_cycles" in run else call["warmup"]
         return float(warmup + call["cycles"] - 1)
     except (ValueError, TypeError, KeyError, AttributeError):  # a damaged record
         return 0.0
