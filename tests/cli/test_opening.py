@@ -9,6 +9,8 @@ import pytest
 from tests.support.small_plans import small_plan
 from warpsim import cli
 from warpsim.cli.opening import opened
+from warpsim.simulation.api import simulate
+from warpsim.simulation.trace import Trace
 from warpsim.store.create import create_store
 from warpsim.sweeps.local import sweep
 
@@ -140,3 +142,14 @@ def test_results_without_some_points_and_replicates_are_whole(tmp_path):
     for folder, saved in zip(folders, [made, made.where(made["ipc"].sum("op") > 1), made.mean("replicate")], strict=True):
         saved.assign_attrs(made.attrs).to_zarr(folder, consolidated=False)
         opened(str(folder))
+
+
+def test_the_variables_have_the_same_order_from_every_file(tmp_path):
+    ds = simulate("kepler", "vector_add", warps=4, sms=1, warmup=100, cycles=300, trace=Trace(occupancy=True, states=3))
+    ds.to_zarr(tmp_path / "run.zarr", consolidated=False)
+    ds.to_netcdf(tmp_path / "run.nc")
+    ds[list(ds.data_vars)[::-1]].to_zarr(tmp_path / "reversed.zarr", consolidated=False)
+    files = [opened(str(tmp_path / name))[0] for name in ("run.zarr", "run.nc", "reversed.zarr")]
+    assert all(saved.equals(ds) and saved.attrs == ds.attrs for saved in files)
+    assert [list(saved.data_vars)[:3] for saved in files] == [["cycles", "warmup_cycles", "warp_iterations"]] * 3
+    assert len({tuple(saved.data_vars) for saved in files}) == 1

@@ -80,12 +80,12 @@ def _saved(path: str) -> xr.Dataset | None:
 
 
 def _read(path: str, opening: Callable[[str], xr.Dataset]) -> xr.Dataset:
-    """Reads a saved result into memory, so that damage in any part of it shows here.
+    """Reads a saved result into memory, so that damage in any part of it shows here. Files have its variables in any order.
 
     Raises:
         RequestError: it cannot be read, or its variables are not those of a result.
     """
-    from warpsim.results.schema import VARIABLES
+    from warpsim.results.schema import TRACE_VARIABLES, VARIABLES
 
     try:
         with opening(path) as saved:
@@ -103,7 +103,9 @@ def _read(path: str, opening: Callable[[str], xr.Dataset]) -> xr.Dataset:
             raise RequestError(f"{path}: must have numbers as {name}; got {results[name].dtype}")
     _check_labels(path, results)
     _check_complete(path, results)
-    return results
+    declared_order = [declared.name for declared in (*VARIABLES, *TRACE_VARIABLES)]
+    first = [name for name in declared_order if name in results.data_vars]
+    return results[[*first, *(name for name in results.data_vars if name not in first)]]
 
 
 def _check_labels(path: str, results: xr.Dataset) -> None:
