@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import xarray as xr
 
 from tests.support.report_pages import many_points
 from tests.support.traced_result import traced_result
@@ -33,6 +34,20 @@ def test_changes_of_occupancy_are_binned():
     np.testing.assert_allclose((binned.sel(sm=0) * widths).sum(), sum(steps))
     np.testing.assert_allclose(binned.sel(sm=1), 1.0)
     assert "bandwidth_over_time" in thinned
+
+
+def test_bins_reach_to_the_end_of_the_run_and_leave_out_what_was_not_counted():
+    cycle = [[100.0, np.nan], [150.0, 450.0]]  # windows of 400 cycles that begin after different warm-ups
+    changes = {"cycle": cycle, "sm": [[0.0, np.nan], [0.0, 0.0]], "warps": [[8.0, np.nan], [8.0, 4.0]]}
+    run = xr.Dataset({f"occupancy_change_{name}": (("replicate", "change"), values) for name, values in changes.items()})
+    binned = add_binned_occupancy(run.assign(cycles=("replicate", [400.0, 400.0])))["occupancy_over_time"].sel(sm=0)
+    times = binned["occupancy_time"].values
+    assert times[0] == 100 and times[-1] > 545
+    np.testing.assert_allclose(binned.sel(replicate=0), np.where(times < 500, 8.0, np.nan))
+    whole = [time not in (148, 449, 450) for time in times]  # bins in which nothing begins or changes
+    expected = np.select([times < 150, times < 450], [np.nan, 8.0], 4.0)
+    np.testing.assert_allclose(binned.sel(replicate=1)[whole], expected[whole])
+    np.testing.assert_allclose(binned.max(), 8.0)
 
 
 def test_existing_bins_are_kept():

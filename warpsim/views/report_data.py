@@ -91,20 +91,27 @@ def thin(results: xr.Dataset, limit: int = MAX_POINTS) -> Thinned:
 
 
 def add_binned_occupancy(results: xr.Dataset) -> xr.Dataset:
-    """Adds `occupancy_over_time`, the mean resident warps of each SM in time bins, if only the changes were traced."""
+    """Adds `occupancy_over_time`, the mean resident warps of each SM in time bins, if only the changes were traced.
+
+    A replicate has no values before its first and after its last counted cycle.
+    """
     names = [f"occupancy_change_{name}" for name in ("cycle", "sm", "warps")]
     if "occupancy_over_time" in results or not set(names) <= set(results.data_vars):
         return results
     cycle, sm, warps = (results[name].transpose("replicate", "change").values.astype(float) for name in names)
     if not np.isfinite(cycle).any():
         return results
-    edges = np.unique(np.linspace(np.nanmin(cycle), np.nanmax(cycle) + 1, TIME_BINS + 1).round())
+    begins, ends = np.nanmin(cycle, axis=1), np.nanmax(cycle, axis=1) + 1
+    if "cycles" in results:
+        ends = np.fmax(ends, begins + results["cycles"].values)
+    edges = np.unique(np.linspace(np.nanmin(begins), np.nanmax(ends), TIME_BINS + 1).round())
     sms = int(np.nanmax(sm)) + 1
     binned = np.full((len(cycle), sms, len(edges) - 1), np.nan)
     for replicate, number in np.ndindex(binned.shape[:2]):
         of_sm = sm[replicate] == number
         if of_sm.any():
-            binned[replicate, number] = _bin_means(cycle[replicate, of_sm], warps[replicate, of_sm], edges)
+            counted = np.clip(edges, begins[replicate], ends[replicate])
+            binned[replicate, number] = _bin_means(cycle[replicate, of_sm], warps[replicate, of_sm], counted)
     attrs = {"units": "warps/SM", "long_name": "occupancy"}
     times = ("occupancy_time", edges[:-1], {"units": "cycles", "long_name": "first cycle of the bin"})
     with_bins = results.assign(occupancy_over_time=(("replicate", "sm", "occupancy_time"), binned, attrs))
@@ -112,11 +119,13 @@ def add_binned_occupancy(results: xr.Dataset) -> xr.Dataset:
 
 
 def _bin_means(starts: NDArray[np.float64], values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the mean over each bin of a step function, which is `values[i]` from `starts[i]` on and 0 before the first."""
+    """Returns the mean over each bin of a step function, which is `values[i]` from `starts[i]` on; NaN for a bin of no length."""
     ends = np.append(starts[1:], max(edges[-1], starts[-1]))
     area = np.concatenate([[0.0], np.cumsum(values * (ends - starts))])
     area_at_edges: NDArray[np.float64] = np.interp(edges, np.append(starts, ends[-1]), area)
-    return np.diff(area_at_edges) / np.diff(edges)
+    with np.errstate(invalid="ignore"):
+        means: NDArray[np.float64] = np.diff(area_at_edges) / np.diff(edges)
+    return means
 
 
 def drawable_variables(thinned: Thinned) -> dict[str, dict[str, Any]]:
