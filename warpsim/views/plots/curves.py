@@ -18,6 +18,7 @@ from warpsim.views.plots.style import (
     axis_label,
     centre_text,
     curve_style,
+    mark_values,
     model_style,
     value_text,
     whole_warps,
@@ -74,6 +75,8 @@ def draw_curves(
             ax.yaxis.set_major_locator(NullLocator())
     elif note:
         ax.plot([], [], " ", label=note)
+    if positions.names:
+        mark_values(ax, "x", data[x])
     ax.set_xlabel("" if data[x].values.tolist() == [""] else axis_label(data[x]))
     if x in OCCUPANCY_AXES:
         whole_warps(ax.xaxis)
@@ -163,10 +166,18 @@ def combinations(data: Any, *along: str) -> Iterator[tuple[str, Any]]:
 
 
 class AxisPositions:
-    """Maps values to positions on the x axis. The axis of alpha is logarithmic, with 0 and infinity at its two ends."""
+    """Maps values to positions on the x axis: names to 0, 1, 2, ..., and numbers to themselves.
+
+    The axis of alpha is logarithmic, with 0 and infinity at its two ends.
+    """
 
     def __init__(self, ax: Axes, x: str, values: list[xr.DataArray]) -> None:
+        self.names: dict[str, int] = {}
         self.ends: dict[float, float] = {}
+        if values[0].dtype.kind not in "biuf":
+            names = [str(name) for labels in values for name in np.atleast_1d(labels.values).tolist()]
+            self.names = {name: number for number, name in enumerate(dict.fromkeys(names))}
+            return
         if x not in _LOGARITHMIC:
             return
         all_values = np.concatenate([np.atleast_1d(np.asarray(v, float)) for v in values])
@@ -184,8 +195,7 @@ class AxisPositions:
         ax.minorticks_off()
 
     def __call__(self, values: xr.DataArray) -> Any:
-        """Returns the positions of values; text is its own position."""
-        plain = values.values
-        if plain.dtype.kind in "biuf":
-            return np.array([self.ends.get(float(value), value) for value in plain])
-        return np.array(plain.tolist(), dtype=str)
+        """Returns the positions of values."""
+        if self.names:
+            return np.array([self.names[str(value)] for value in values.values.tolist()])
+        return np.array([self.ends.get(float(value), value) for value in values.values])

@@ -52,6 +52,9 @@ LEGEND_LINE = 8
 X_TICKS_WIDTH = 40
 """Characters that fit along the x axis."""
 
+VALUE_WIDTH = 24
+"""Characters shown of a value of an axis; a longer name loses its middle."""
+
 MAX_TICKS = 16
 """Upper limit on the number of marked values of an axis."""
 
@@ -129,8 +132,10 @@ def wrap_label(text: str) -> str:
 
 
 def value_text(value: object) -> str:
-    """Returns a value of an axis as text."""
-    return f"{value:g}".replace("inf", "∞") if isinstance(value, float) else str(value)
+    """Returns a value of an axis as text, short enough for a legend."""
+    text = f"{value:g}".replace("inf", "∞") if isinstance(value, float) else str(value)
+    half = VALUE_WIDTH // 2
+    return text if len(text) <= VALUE_WIDTH else f"{text[:half]}…{text[1 - half :]}"
 
 
 def mark_values(ax: Axes, which: Literal["x", "y"], values: xr.DataArray | None, width: int = X_TICKS_WIDTH) -> None:
