@@ -11,8 +11,11 @@ from matplotlib.figure import Figure
 
 from tests.support.small_plans import small_plan
 from warpsim.analysis import at_points
+from warpsim.hardware.residency import Launch
 from warpsim.results.schema import STATES
 from warpsim.results.statistics import needed_warps
+from warpsim.simulation.api import simulate
+from warpsim.simulation.trace import Trace
 from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.views import plots
@@ -413,6 +416,13 @@ def test_needed_warps_of_kernels_without_alpha(ax):
 def test_titles_say_what_was_held_fixed(results):
     assert plots.held_fixed(results) == "kepler, mix, memory queue, sms 1"
     assert plots.held_fixed(results.sel(alpha=8, scheduler=["gto"])) == "kepler, mix, alpha 8, gto, memory queue, sms 1"
+
+
+def test_titles_do_not_tell_the_dimensions_of_a_trace():
+    trace = Trace(occupancy=True, warps=True, states=1)
+    run = simulate("kepler", "vector_add", launch=Launch(blocks=1, block_warps=1), sms=1, trace=trace)
+    assert run.sizes["warp"] == 1
+    assert plots.held_fixed(run) == ""
 
 
 def test_occupancies_are_marked_at_whole_warps(results, ax):

@@ -12,7 +12,10 @@ from warpsim.arguments import choice, did_you_mean, integer, spans
 from warpsim.results.statistics import OCCUPANCY_AXES
 from warpsim.views.plots.style import value_text
 
-_NOT_TOLD = ("replicate", "seed", "warmup", "cycles", "op", "quantile", "state", "slot")
+_NOT_TOLD = (
+    "replicate", "seed", "warmup", "cycles", "op", "quantile", "state", "slot",
+    "warp", "change", "issue", "time", "line", "line_text", "sm", "sm_scheduler",
+)  # fmt: skip
 _WORDS = ("gpu", "kernel", "scheduler")  # whose values speak for themselves
 _ROUNDING = 1e-6  # of sums
 _SHOWN = 10  # values at each end of a long axis that a message lists
