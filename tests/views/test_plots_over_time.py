@@ -113,6 +113,11 @@ def test_an_empty_trace_has_a_note():
         assert [text.get_text() for text in drawn.texts] == ["no data"]
 
 
+def test_the_slot_of_a_single_warp_is_marked_at_a_whole_number(ax):
+    plots.warp_lifelines(warp_trace((0, 9, 0, 0, 0)), ax)
+    assert [tick for tick in ax.get_yticks() if -0.5 <= tick <= 0.5] == [0]
+
+
 def test_lifelines_are_bars_from_the_first_to_the_last_cycle_in_the_warps_slots(ax):
     run = warp_trace((0, 9, 0, 0, 0), (0, 19, 0, 1, 0), (5, 9, 1, 0, 1), (30, 39, 0, 0, 2))
     assert plots.warp_lifelines(run, ax) is ax
@@ -206,3 +211,11 @@ def test_states_over_time_of_replicates_of_different_lengths():
         if "replicate" in shown.dims:
             occupancy = occupancy.weighted(cycles).mean("replicate")
         np.testing.assert_allclose(heights, occupancy.fillna(0.0))
+
+
+def test_many_bins_are_areas_without_frames(ax):
+    trace = Trace(states=100)
+    run = simulate(load_gpu("kepler"), mix(8), warps=4, sms=1, warmup=100, cycles=400, trace=trace)
+    bars = plots.stacked_states(run, ax, x="time").containers[0]
+    assert {(bar.get_width(), bar.get_linewidth()) for bar in bars} == {(1.0, 0.0)}
+    assert all(swatch.get_linewidth() > 0 for swatch in ax.get_legend().get_patches())  # selected is white

@@ -41,6 +41,8 @@ def warp_lifelines(
     Raises:
         ValueError: there is no such trace, replicate or SM, or `stop` is not after `start`, or infinite.
     """
+    from matplotlib.ticker import MaxNLocator
+
     require_variables(results, "warp_start", "warp_end", "warp_sm", "warp_slot", "warp_block")
     for name, cycle in (("start", start), ("stop", stop)):
         if cycle is not None and not np.isfinite(cycle):
@@ -66,6 +68,7 @@ def warp_lifelines(
         _draw_bars(ax, begins, ends, slots, blocks, shown)
         ax.set_xlim(first, last)
         ax.set_ylim(-0.5, slots[shown].max() + 0.5)
+        ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1, steps=[1, 2, 2.5, 5, 10]))
     else:
         centre_text(ax, "no data")
     ax.set_xlabel("time (cycles)")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ABOVE = 1.05  # height of the frame, over that of the highest bar
+_FRAME = 0.4  # width of the frame of a bar
+_SEPARATE = 40  # largest number of bars with gaps and frames, which would cover the shades of more
 _SHADES = ("#ffffff", *LIGHT[:4], "#f0e442", "#e6e6e6", "#bbbbbb", "#999999")  # light, so that hatches are visible
 
 
@@ -58,12 +60,13 @@ def stacked_states(
         height = height.dropna(x, how="all")
     positions = np.arange(height.sizes[x] if x else 1)
     base = np.zeros(len(positions))
+    width, frame = (0.85, _FRAME) if len(positions) <= _SEPARATE else (1.0, 0.0)
     for number, state in enumerate(height["state"].values.tolist()):
         values = np.atleast_1d(np.nan_to_num(height.sel(state=state).values))
         if values.any():
             ax.bar(
-                positions, values, 0.85, bottom=base, label=state.replace("_", " "), color=_shade(number),
-                hatch=HATCHES[number % len(HATCHES)], edgecolor="black", linewidth=0.4,
+                positions, values, width, bottom=base, label=state.replace("_", " "), color=_shade(number),
+                hatch=HATCHES[number % len(HATCHES)], edgecolor="black", linewidth=frame,
             )  # fmt: skip
         base += values
     if base.any():
@@ -75,7 +78,9 @@ def stacked_states(
     handles, names = ax.get_legend_handles_labels()
     if handles:
         above: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
-        ax.legend(handles[::-1], names[::-1], frameon=False, fontsize="small", columnspacing=1.0, handlelength=2.0, **above)
+        style: Any = {"frameon": False, "fontsize": "small", "columnspacing": 1.0, "handlelength": 2.0, **above}
+        for swatch in ax.legend(handles[::-1], names[::-1], **style).get_patches():
+            swatch.set_linewidth(_FRAME)
     return ax
 
 
