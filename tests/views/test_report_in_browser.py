@@ -193,6 +193,17 @@ def test_all_states_are_drawn_and_look_different(browser, tmp_path):
     assert messages == []
 
 
+def test_long_names_leave_room_for_the_figure(results, browser, tmp_path):
+    names = ["_ZN2at6native29vectorized_elementwise_kernel" + number for number in ("ILi4E" * 9, "ILi8E" * 9)]
+    write_report(results.isel(gpu=0).assign_coords(scheduler=names), tmp_path / "long.html")
+    page, messages, _ = load(browser, tmp_path / "long.html")
+    figure = panel(page, "Curves").locator(".figure")
+    figure.locator(".main-svg").first.wait_for()
+    assert figure.evaluate("f => f._fullLayout._size.w") > 500
+    assert len(set(figure.evaluate("f => f.data.map(t => t.name)"))) == 2
+    assert messages == []
+
+
 def test_a_page_without_points(browser, tmp_path):
     create_store(tmp_path / "empty.zarr", small_plan().layout())
     write_report(open_results(tmp_path / "empty.zarr"), tmp_path / "empty.html", model=bounds)

@@ -19,6 +19,7 @@ const KNOWN_HUE = ["state", "slot", "scheduler", "op", "gpu"];
 
 const label = (thing) => thing.label + (thing.units === "1" ? "" : ` (${thing.units})`);
 const short = (value) => (value === null ? "–" : String(Number(value.toPrecision(6))));
+const brief = (name) => (name.length > 40 ? `${name.slice(0, 20)}…${name.slice(-19)}` : name); // a wider legend leaves no room
 const shownIndices = (variable, dim) => variable.indices?.[dim] ?? data.dims[dim].texts.map((_, i) => i);
 const variedDims = (variable) => variable.dims.filter((dim) => shownIndices(variable, dim).length > 1);
 const text = (variable, dim, i) => data.dims[dim].texts[shownIndices(variable, dim)[i]];
@@ -180,7 +181,7 @@ class Panel {
       const values = at.map((i) => variable.mean[i]);
       const name = this.hue === NONE ? variable.label : text(variable, this.hue, hue);
       const ink = drawn.length > COLOURS.length && this.ordered() ? shade(order / (drawn.length - 1)) : colour(n);
-      const common = { name, legendgroup: name, text: cells.map((cell) => describe(variable, cell)), hovertemplate: "%{text}<extra></extra>" };
+      const common = { name: brief(name), legendgroup: name, text: cells.map((cell) => describe(variable, cell)), hovertemplate: "%{text}<extra></extra>" };
       if (stacked) {
         const pattern = { shape: PATTERNS[n % PATTERNS.length], fillmode: "overlay", size: 9, solidity: 0.12, fgcolor: "#fff" };
         const marker = { color: ink, line: { width: 0 }, pattern: count > 40 ? {} : pattern };
