@@ -74,6 +74,24 @@ def test_the_headline_tells_launches_of_as_many_warps_apart():
     assert "There are 8 warps now, which attain 83.0" in headline
 
 
+def test_the_headline_does_not_contradict_the_launches_below_it():
+    nan = float("nan")
+    ds = xr.Dataset(
+        {
+            "trial_warps": ("trial", [16, 32, 64]),
+            "trial_block_warps": ("trial", [8, 8, 8]),
+            "share": ("trial", [0.8, 0.92, 0.84]),
+            "share_high": ("trial", [0.82, 0.94, 0.86]),
+            **{"warps": 64, "block_warps": 8, "most_warps": 64, "fewest_warps": nan, "needed_warps": nan},
+        },
+        attrs={"fraction": 0.9},
+    )
+    headline = _headline(ds)
+    assert headline.startswith("The largest occupancy that fits, 64 warps per SM, attains 84.0 ± 2 %, less than 90% of the peak")
+    assert ", but 32 warps per SM attain 92.0 ± 2 %. There are 64 warps now" in headline
+    assert _headline(ds.isel(trial=[0, 2])).startswith("No launch attains 90% of the peak: the largest occupancy that fits, 64 ")
+
+
 def test_json(capsys):
     assert cli.main([*POINT, "--replicates", "2", "--json"]) == 0
     read = json.loads(capsys.readouterr().out)
