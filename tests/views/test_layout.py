@@ -78,3 +78,15 @@ def test_the_style_of_a_paper_does_not_depend_on_other_settings():
             assert mpl.rcParams["font.size"] == 7.5
             assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
         assert mpl.rcParams["font.size"] == 30.0
+
+
+@pytest.mark.parametrize("kind", ["pdf", "png", "svg"])
+def test_equal_figures_are_equal_files(kind, tmp_path, monkeypatch):
+    files = [tmp_path / f"{day}.{kind}" for day in (1, 2)]
+    for day, file in enumerate(files, 1):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", str(86_400 * day))
+        with plots.paper():
+            figure = Figure()
+            figure.subplots().plot([1, 2])
+            plots.save(figure, file)
+    assert files[0].read_bytes() == files[1].read_bytes()

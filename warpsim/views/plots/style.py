@@ -78,6 +78,8 @@ SETTINGS: Any = {
 }
 """Settings of matplotlib for a column of a paper, in addition to its defaults."""
 
+_WITHOUT_DATE: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
 
 @contextmanager
 def paper() -> Iterator[None]:
@@ -91,9 +93,10 @@ def paper() -> Iterator[None]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a figure atomically, in the format of the file name extension."""
+    """Writes a figure atomically, in the format of the file name extension. Without the date, equal figures are equal files."""
+    kind = path.suffix.removeprefix(".")
     with atomic_write(path) as temporary:
-        figure.savefig(temporary, format=path.suffix.removeprefix("."))
+        figure.savefig(temporary, format=kind, metadata=_WITHOUT_DATE.get(kind))
 
 
 def curve_style(number: int) -> dict[str, Any]:
