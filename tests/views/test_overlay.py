@@ -82,7 +82,7 @@ def test_the_interval_is_drawn():
 
 def test_models_that_do_not_cover_an_occupancy_have_a_gap():
     made = overlay(results(first=[1, np.nan, np.nan]), Figure().subplots())
-    assert not made.texts
+    assert [(text.get_text(), text.xy) for text in made.texts] == [("A", (4, 1))]
     assert [text.get_text() for text in made.get_legend().get_texts()][1] == "A  first"
 
 
@@ -92,3 +92,18 @@ def test_wrong_results():
     many = results(**{f"m{k}": [1, 2, 3] for k in range(53)})
     with pytest.raises(ValueError, match="must have at most 52 models, but have 53"):
         overlay(many, Figure().subplots())
+
+
+def test_a_model_of_a_single_point_is_drawn_with_its_letter_beside_it():
+    made = overlay(results(first=[1, 2, 3], point=[np.nan, np.nan, 2.5], gap=[1, np.nan, 4]), Figure().subplots())
+    assert sorted(text.get_text() for text in made.texts) == ["A", "A", "B", "C"]
+    dashes = [line for line in made.get_lines() if line.get_marker() == "_" and line.get_markersize() == 9]
+    assert [line.get_xydata().tolist() for line in dashes] == [[[12, 2.5]], [[4, 1], [12, 4]]]
+
+
+def test_letters_do_not_cover_the_simulation_at_a_single_occupancy():
+    one = results(first=[1, 2, 3], second=[1, 2, 2.9]).isel(warps=[2])
+    made = overlay(one, Figure().subplots())
+    assert [text.get_text() for text in made.texts] == ["A", "B"]
+    places = [text.get_position()[0] for text in made.texts]
+    assert max(places) < 0 and len(set(places)) == 2  # in points, to the left of the marks

@@ -101,17 +101,17 @@ def draw_model(
     if len(lines) == 1:
         x, y, _ = lines[0]
         ax.plot(x, y, **style, label=name)
-        _draw_lonely(ax, x, y, style)
+        draw_lonely(ax, x, y, style)
         return
     style["linewidth"] = 1.0
     ax.plot([], [], **style, label=name)
     for x, y, line in lines:
         of_curve = {**style, "color": COLOURS[_matching_curve(line, curves)], "alpha": 0.6}
         ax.plot(x, y, **of_curve)
-        _draw_lonely(ax, x, y, of_curve)
+        draw_lonely(ax, x, y, of_curve)
 
 
-def _draw_lonely(ax: Axes, x: Any, y: Any, style: dict[str, Any]) -> None:
+def draw_lonely(ax: Axes, x: Any, y: Any, style: dict[str, Any]) -> None:
     """Draws a dash for each point without a neighbour."""
     there = np.concatenate([[False], np.isfinite(np.asarray(y, float)), [False]])
     lonely = there[1:-1] & ~there[:-2] & ~there[2:]

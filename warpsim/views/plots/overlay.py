@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from warpsim.results.statistics import mean
-from warpsim.views.plots.curves import half_widths
+from warpsim.views.plots.curves import draw_lonely, half_widths
 from warpsim.views.plots.selection import require_variables
 from warpsim.views.plots.style import COLOURS, LINES, add_grid_and_legend, axis_label, whole_warps
 
@@ -60,12 +61,19 @@ def overlay(results: xr.Dataset, ax: Axes) -> Axes:
     ends = mean(simulated).values + (0.0 if widths is None else np.nan_to_num(widths))
     highest = float(np.nanmax([*ends, *drawn[np.isfinite(drawn)]]))
     top = min(max(_HEADROOM * largest, _ROOM * highest), _HIGHEST * largest)
+    points = 0
     for number, group in enumerate(groups):
         letter, name = group[0]
         values = results["model_throughput"].sel(model=name).values
         style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": _line(number)}
         leaves = " ↑" if np.nanmax(values, initial=0.0) > top else ""
         ax.plot(x, values, **style, linewidth=0.9, label="\n".join(f"{letter}  {name}{leaves}" for letter, name in group))
+        draw_lonely(ax, x, values, style)
+        known = np.isfinite(values)
+        if not (known[1:] & known[:-1]).any():
+            _mark_point(ax, (x[known][-1], values[known][-1]), letter, points, x)
+            points += 1
+            continue
         for k in range(_MARKS):  # each curve has its own positions, so that letters do not overlap
             position = x[0] + (x[-1] - x[0]) * ((number + 0.5) / len(groups) + k) / _MARKS
             height = np.interp(position, x, values)
@@ -86,6 +94,12 @@ def overlay(results: xr.Dataset, ax: Axes) -> Axes:
     outside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False, "fontsize": "small"}
     ax.legend([simulation, *handles], [simulation_label, *labels], **outside)
     return ax
+
+
+def _mark_point(ax: Axes, at: tuple[float, float], letter: str, number: int, occupancies: NDArray[np.int64]) -> None:
+    """Writes the letter of a curve without lines beside its last point, towards the middle; the next one stands further away."""
+    aside = (12 + 9 * number) * (-1 if at[0] > occupancies[-1] / 2 else 1)
+    ax.annotate(letter, at, (aside, 0), textcoords="offset points", ha="center", va="center", annotation_clip=True, zorder=5)
 
 
 def _line(number: int) -> Any:
