@@ -3,7 +3,7 @@
 import math
 import sys
 
-from warpsim.views.text_table import plus_minus, text_table
+from warpsim.views.text_table import plus_minus, significant, text_table
 
 ROWS = [("g80", "a [bold] title :smile: of 2006"), ("kepler", "±1")]
 
@@ -31,3 +31,9 @@ def test_an_interval_follows_its_mean():
     assert plus_minus(0.1234) == " ± 0.12"
     assert plus_minus(12.345, "{:.1f}".format) == " ± 12.3"
     assert plus_minus(math.nan) == ""
+
+
+def test_large_numbers_have_no_exponent():
+    assert [significant(value, 5) for value in (1.23456, 99999.6, 336112.4, 0.0)] == ["1.2346", "100000", "336112", "0"]
+    assert significant(1.2e-7, 5) == "1.2e-07"
+    assert plus_minus(849.6) == " ± 850"

@@ -187,7 +187,7 @@ def _launches(ds: xr.Dataset) -> str:
 
 def _estimates(ds: xr.Dataset) -> str:
     """Returns a table of the needed warps by each model, and the throughput of the launch that follows from it."""
-    from warpsim.views.text_table import text_table
+    from warpsim.views.text_table import significant, text_table
 
     rows = []
     for author in ds.author.values:
@@ -197,7 +197,7 @@ def _estimates(ds: xr.Dataset) -> str:
         rows.append((
             str(author), f"{warps:.1f}" if math.isfinite(warps) else "no number",
             f"{launch} at most" if warps > launch else str(launch),
-            f"{by_model:.4g}{'*' if bool(at.estimate_differs) else ''}", f"{simulated:.4g}",
+            f"{significant(by_model, 4)}{'*' if bool(at.estimate_differs) else ''}", significant(simulated, 4),
             f"{100 * float(at.estimated_share):.1f}",
         ))  # fmt: skip
     per = f"{ds.attrs['per']}s/1000 cycles/SM"
@@ -206,7 +206,7 @@ def _estimates(ds: xr.Dataset) -> str:
 
 
 def _facts(ds: xr.Dataset) -> str:
-    from warpsim.views.text_table import plus_minus, text_table
+    from warpsim.views.text_table import plus_minus, significant, text_table
 
     per = ds.attrs["per"]
     hidden = "" if ds.limiter == ds.tightest else f"; with latency hidden: {ds.tightest.item()}"
@@ -214,11 +214,12 @@ def _facts(ds: xr.Dataset) -> str:
     by_sim = f"{ds.limiter_sim.item()} (Sim et al.)" if covered else f"not covered by Sim et al.: {ds.attrs['not_covered']}"
     half = float(ds.rate_high - ds.rate)
     shares = sorted(zip(ds.warp_share.values, ds.state.values, strict=True), reverse=True)[:_STATES_SHOWN]
-    models = ", ".join(f"{1000 * float(rate):.4g} by {name}" for name, rate in _by_model(ds.model_rate) if not math.isnan(rate))
+    rates = [(name, rate) for name, rate in _by_model(ds.model_rate) if not math.isnan(rate)]
+    models = ", ".join(f"{significant(1000 * rate, 4)} by {name}" for name, rate in rates)
     return text_table([
         ("limited by", f"{ds.limiter.item()} (Volkov){hidden}; {by_sim}"),
-        ("throughput", f"{1000 * float(ds.rate):.4g}{plus_minus(1000 * half)} {per}s per 1000 cycles and SM, simulated;"
-         f" {models}"),
+        ("throughput", f"{significant(1000 * float(ds.rate), 4)}{plus_minus(1000 * half)} {per}s per 1000 cycles and SM, "
+         f"simulated; {models}"),
         *([("could be saved", f"at most, of the time, by Sim et al.: {_savings(ds)}")] if covered else []),
         ("warps are", ", ".join(f"{state} {share:.0%}" for share, state in shares if share > 0)),
     ])  # fmt: skip

@@ -124,14 +124,14 @@ def _by_occupancy(results: xr.Dataset) -> str:
     """Returns a table with a row per occupancy: the simulated throughput and the error of each model."""
     from warpsim.results.statistics import half_width
     from warpsim.views.plots.overlay import LETTERS
-    from warpsim.views.text_table import plus_minus, text_table
+    from warpsim.views.text_table import plus_minus, significant, text_table
 
     rows = []
     for n in results["warps"].values.tolist():
         here = results.sel(warps=n)
         values = here["throughput"].values
         errors = ["-" if math.isnan(error) else f"{100 * error:+.0f}" for error in here["error"].values.tolist()]
-        rows.append([str(n), f"{values.mean():.4g}{plus_minus(float(half_width(values)))}", *errors])
+        rows.append([str(n), f"{significant(values.mean(), 4)}{plus_minus(float(half_width(values)))}", *errors])
     return text_table(rows, ["warps", "simulation", *LETTERS[: results.sizes["model"]]])
 
 

@@ -53,7 +53,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.simulation.launches import launch_time
-    from warpsim.views.text_table import text_table
+    from warpsim.views.text_table import significant, text_table
 
     names = ("blocks", "block_warps", "resident_blocks", "clock_ghz", "scheduler", "memory", "replicates", "seed", "budget")
     with request():
@@ -75,8 +75,8 @@ def _run(options: argparse.Namespace) -> int:
         print(f"means of {options.replicates} replicates ± half the width of their 95 % intervals")
     print(f"\n{text_table(list(_rows(found)))}")
     if found.predicted is not None:
-        low, high = found.predicted.low, found.predicted.high
-        print(f"\nto be expected when it is measured: {low:.4g} to {high:.4g} us; {so_near_text(found.predicted)}")
+        low, high = (significant(edge, 4) for edge in (found.predicted.low, found.predicted.high))
+        print(f"\nto be expected when it is measured: {low} to {high} us; {so_near_text(found.predicted)}")
     return DONE
 
 
@@ -90,6 +90,6 @@ def _rows(found: LaunchTime) -> Iterator[tuple[str, str, str]]:
 
 
 def _number(one: Estimate, times: float = 1.0) -> str:
-    from warpsim.views.text_table import plus_minus
+    from warpsim.views.text_table import plus_minus, significant
 
-    return f"{times * one.mean:.5g}{plus_minus(times * one.half_width)}"
+    return f"{significant(times * one.mean, 5)}{plus_minus(times * one.half_width)}"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from warpsim.results.schema import QUANTILES, SLOTS, STATES, variable
 from warpsim.results.statistics import half_width
-from warpsim.views.text_table import plus_minus, text_table
+from warpsim.views.text_table import plus_minus, significant, text_table
 
 _BY_OP = ("ipc", "throughput")
 _SCALARS = (
@@ -55,4 +55,4 @@ def summary(arrays: Mapping[str, NDArray[Any]], ops: Sequence[str]) -> str:
 
 
 def _number(values: NDArray[Any]) -> str:
-    return f"{float(np.nanmean(values)):.5g}{plus_minus(float(half_width(values)))}"
+    return f"{significant(float(np.nanmean(values)), 5)}{plus_minus(float(half_width(values)))}"

@@ -36,7 +36,17 @@ def text_table(rows: Sequence[Sequence[str]], header: Sequence[str] = (), *, wid
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def plus_minus(half: float, text: Callable[[float], str] = "{:.2g}".format) -> str:
+def significant(value: float, digits: int) -> str:
+    """Returns a number with so many significant digits; a large one in full, without an exponent."""
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in text else text
+
+
+def _two_digits(value: float) -> str:
+    return significant(value, 2)
+
+
+def plus_minus(half: float, text: Callable[[float], str] = _two_digits) -> str:
     """Returns what follows a mean: " ± " and half the width of its interval; "" where there is no interval, which is NaN.
 
     Args:
