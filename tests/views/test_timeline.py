@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
@@ -81,6 +82,16 @@ def test_binned_occupancy_is_a_counter(tmp_path):
     packets = Trace.FromString((tmp_path / "binned").read_bytes()).packet
     values = [p.track_event.double_counter_value for p in packets if p.HasField("track_event")]
     assert values == [2.0, 1.5, 1.0, 0.5]
+
+
+def test_binned_occupancy_ends_with_the_replicate_and_has_the_number_of_its_sm(tmp_path):
+    results = traced_result().assign_coords(sm=[0, 1])
+    results["occupancy_over_time"] = (("replicate", "sm", "time"), [[[2.0, 1.5], [1.0, np.nan]]] * 2)
+    write_timeline(results[["occupancy_over_time"]].sel(sm=[1]), tmp_path / "binned")
+    packets = Trace.FromString((tmp_path / "binned").read_bytes()).packet
+    assert [p.track_event.double_counter_value for p in packets if p.HasField("track_event")] == [1.0]
+    names = [p.track_descriptor.process.process_name for p in packets if p.track_descriptor.HasField("process")]
+    assert names == ["SM 1"]
 
 
 def test_errors_leave_no_file(tmp_path, monkeypatch):

@@ -157,9 +157,10 @@ class _Tracks:
 
     def _occupancy_bins(self) -> Iterator[Any]:
         binned = self._results["occupancy_over_time"].transpose("sm", "time")
-        for sm, row in enumerate(binned.values):
-            for cycle, warps in zip(binned["time"].values, row, strict=True):
-                yield from self._occupancy(cycle, sm, float(warps))
+        for sm, row in zip(binned["sm"].values, binned.values, strict=True):
+            for cycle, warps in zip(binned["time"].values, row.tolist(), strict=True):
+                if warps == warps:  # NaN: after the end of the replicate
+                    yield from self._occupancy(cycle, int(sm), warps)
 
     def _occupancy(self, cycle: float, sm: int, warps: float) -> Iterator[Any]:
         key = ("occupancy", sm)
