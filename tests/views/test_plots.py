@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from warpsim.sweeps.local import sweep
 from warpsim.sweeps.plan import Plan
 from warpsim.views import plots
 from warpsim.views.plots.curves import draw_model
+from warpsim.views.report import write_report
+from warpsim.views.timeline import write_timeline
 
 
 @pytest.fixture(scope="module")
@@ -431,6 +434,14 @@ def test_occupancies_are_marked_at_whole_warps(results, ax):
 
 
 def test_only_results_are_drawn(results, ax):
-    for draw in (plots.plot, plots.stacked_states, plots.latency_distribution):
+    drawing = [kind.draw for name, kind in plots.KINDS.items() if name != "roofline"]
+    for draw in (*drawing, partial(plots.roofline, roofs=results), plots.overlay, plots.benefit_chart):
         with pytest.raises(TypeError, match=r"results = DataArray: must be an xarray\.Dataset"):
             draw(results["bandwidth"], ax)
+
+
+def test_only_results_are_written(results, tmp_path):
+    for write in (write_report, write_timeline):
+        with pytest.raises(TypeError, match=r"results = DataArray: must be an xarray\.Dataset"):
+            write(results["bandwidth"], tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []

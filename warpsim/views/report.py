@@ -69,6 +69,7 @@ def write_report(
             and states this.
 
     Raises:
+        TypeError: `results` is no Dataset.
         ValueError: these are not results of warpsim.
         ModuleNotFoundError: the package plotly is not installed.
     """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from warpsim.results.schema import SLOTS
 from warpsim.results.statistics import OCCUPANCY_AXES, half_width, needed_warps
 from warpsim.units import NEEDED_FRACTION
-from warpsim.views.plots.selection import require_all_states
+from warpsim.views.plots.selection import require_all_states, require_variables
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,8 +56,10 @@ def sweep_axes(results: xr.Dataset) -> tuple[str, ...]:
     """Returns the axes of a result; none for a single run.
 
     Raises:
+        TypeError: `results` is no Dataset.
         ValueError: this is not a result of warpsim.
     """
+    require_variables(results)
     if "peak_fraction" not in results.data_vars:
         existing = ", ".join(map(str, results.data_vars)) or "nothing"
         raise ValueError(f"results: must hold peak_fraction, as results of simulate and sweep do; got {existing}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warpsim.atomic_file import atomic_write
-from warpsim.views.plots.selection import select_replicate
+from warpsim.views.plots.selection import require_variables, select_replicate
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,9 +43,11 @@ def write_timeline(results: xr.Dataset, path: str | os.PathLike[str], *, replica
         The number of packets written.
 
     Raises:
+        TypeError: `results` is no Dataset.
         ValueError: the results hold no trace, or do not have this replicate.
         ModuleNotFoundError: the package perfetto is not installed.
     """
+    require_variables(results)
     if not any(name in results.data_vars for name in SOURCES):
         raise ValueError(f"results: must hold a trace, one of {', '.join(SOURCES)}; simulate with trace=Trace(...)")
     results = select_replicate(results, replicate)

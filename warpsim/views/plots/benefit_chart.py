@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from warpsim.views.plots.selection import require_variables
 from warpsim.views.plots.style import COLOURS, LINES, MARKERS, add_grid_and_legend, add_legend
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ def benefit_chart(results: xr.Dataset, ax: Axes) -> Axes:
         ax: where to draw.
 
     Raises:
+        TypeError: `results` is no Dataset.
         ValueError: `results` lacks a variable, or has more than one dimension.
     """
+    require_variables(results)
     missing = [name for name in _VARIABLES if name not in results]
     if missing:
         raise ValueError(f"results: must have {', '.join(missing)}, as results of models.gpuperf.benefits do")

@@ -34,6 +34,7 @@ def needed_warps_vs_alpha(
         models: name -> results with `needed_warps` over `alpha`, or with `peak_fraction` as in `results`; drawn as lines.
 
     Raises:
+        TypeError: `results` is no Dataset.
         ValueError: there is no axis of occupancies, no axis `x`, or there are too many curves.
     """
     lines = {name: needed_with_interval(model, fraction)["mean"] for name, model in (models or {}).items()}
@@ -56,6 +57,7 @@ def needed_with_interval(results: xr.Dataset, fraction: float) -> xr.Dataset:
     Raises:
         ValueError: the results hold neither `needed_warps` nor `peak_fraction`.
     """
+    require_variables(results)
     given = "needed_warps" in results.data_vars
     if not given:
         require_variables(results, "peak_fraction")

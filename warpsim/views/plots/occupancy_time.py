@@ -28,6 +28,7 @@ def occupancy_over_time(results: xr.Dataset, ax: Axes, *, replicate: int = 0, sm
         sm: number of the SM; None: all of them.
 
     Raises:
+        TypeError: `results` is no Dataset.
         ValueError: there is no such trace, replicate or SM.
     """
     run = select_replicate(results, replicate)

@@ -67,8 +67,10 @@ def select_replicate(results: xr.Dataset, replicate: int) -> xr.Dataset:
     """Returns one replicate of a result, with the times of its own bins; in the result they are those of the first replicate.
 
     Raises:
+        TypeError: `results` is no Dataset.
         ValueError: there is no such replicate.
     """
+    require_variables(results)
     integer("replicate", replicate, 0, results.sizes.get("replicate", 1) - 1)
     if "replicate" not in results.dims:
         return results
