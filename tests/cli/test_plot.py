@@ -73,6 +73,14 @@ def test_models_that_do_not_cover_a_kernel_are_left_out_with_a_warning(tmp_path,
     assert "without models: provenance: must be that of a call of sweep" in capsys.readouterr().err
 
 
+def test_a_refused_figure_is_refused_in_one_sentence(tmp_path, capsys):
+    ws.simulate("kepler", "mix", alpha=8, warps=4, sms=1, warmup=100, cycles=300).to_netcdf(tmp_path / "run.nc")
+    for kind in ("throughput", "latency", "needed-warps"):
+        assert cli.main(["plot", str(tmp_path / "run.nc"), "--kind", kind, "-o", str(tmp_path / "figure.png")]) == 2
+        (said,) = capsys.readouterr().err.splitlines()
+        assert said.startswith(f"warpsim: {tmp_path / 'run.nc'}: must have one of the dimensions warps")
+
+
 def test_a_roofline_needs_one_chip_but_throughput_may_have_several(tmp_path, capsys):
     out, figure = tmp_path / "out.zarr", tmp_path / "figure.pdf"
     sweep(small_plan(warps=None, warps_per_scheduler=[1, 2], scheduler="gto"), out)

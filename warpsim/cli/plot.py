@@ -81,14 +81,17 @@ def make_figure(options: argparse.Namespace) -> Figure:
             raise RequestError(f"--kind {options.kind}: must be one of {kinds}")
         results, notes = opened(options.out)
         results = plots.select(results, selection(options.where))
+        without = ""
         if "models" in plots.KINDS[options.kind].options and not options.no_models:
-            given["models"] = _models(options, results)
+            given["models"], without = _models(options, results)
         if options.kind == "roofline":
             from warpsim.analysis.at_points import roofs
 
             given["roofs"] = roofs(results, options.op or "alu")
         figure = Figure(figsize=plots.KINDS[options.kind].size, layout="constrained")
         plots.draw(options.kind, results, figure.subplots(), **given)
+    if without:
+        _LOGGER.warning("without models: %s", without)
     for note in notes:
         _LOGGER.warning("%s: %s", options.out, note)
     # a suptitle, since the title of the axes would lie under a legend that is above them
@@ -113,8 +116,8 @@ def _title_of_run(results: xr.Dataset) -> str:
     return plots.held_fixed(results.assign_coords(names))
 
 
-def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Dataset]:
-    """Returns results of models by name; none, with a warning on standard error, if they do not cover the kernel."""
+def _models(options: argparse.Namespace, results: xr.Dataset) -> tuple[dict[str, xr.Dataset], str]:
+    """Returns results of models by name, and ""; none, and why, if they do not cover the kernel."""
     from warpsim.analysis import at_points
     from warpsim.arguments import check_fraction
 
@@ -122,10 +125,9 @@ def _models(options: argparse.Namespace, results: xr.Dataset) -> dict[str, xr.Da
     check_fraction(fraction)
     try:
         if options.kind == "throughput":
-            return at_points.throughput(results)
+            return at_points.throughput(results), ""
         if options.kind == "latency":
-            return at_points.contention(results)
-        return at_points.needed_warps(results, fraction)
+            return at_points.contention(results), ""
+        return at_points.needed_warps(results, fraction), ""
     except ValueError as error:
-        _LOGGER.warning("without models: %s", error)
-        return {}
+        return {}, str(error)
