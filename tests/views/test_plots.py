@@ -390,6 +390,7 @@ def test_missing_points_are_left_out_and_an_empty_result_has_a_note(results, ax)
     for kind in ("throughput", "latency", "distribution"):
         empty = plots.draw(kind, chosen.where(False), Figure().subplots())
         assert [text.get_text() for text in empty.texts] == ["no data"]
+    assert plots.throughput_vs_warps(chosen.where(False), Figure().subplots()).get_xlim() == (4, 64)
 
 
 def test_models_with_several_curves_have_the_colours_of_their_simulated_curves(results, ax):

@@ -73,6 +73,9 @@ def draw_curves(
         centre_text(ax, empty or "no data")
         if not any(bool(model.notnull().any()) for model in (models or {}).values()):
             ax.yaxis.set_major_locator(NullLocator())
+            ends = positions(data[x])[[0, -1]]
+            if ends[0] != ends[1]:
+                ax.set_xlim(*ends)  # the axis, of which matplotlib knows nothing without a point
     elif note:
         ax.plot([], [], " ", label=note)
     if positions.names:
