@@ -26,6 +26,14 @@ def test_tables_and_figure(tmp_path, capsys):
     assert all(len(errors.split()) == columns for _, errors in rows)
 
 
+def test_errors_that_round_to_0_have_no_sign(capsys):
+    chain = "--gpu kepler --kernel add_chain --sms 1 --warmup 500 --cycles 5000 --replicates 2 --warps 4".split()
+    assert cli.main(["compare", *chain]) == 0
+    output = capsys.readouterr().out
+    assert not re.search(r"[-+]0\b", output)
+    assert re.search(r"^[A-Z]  volkov +0\.\d +0 at 4 ", output, re.MULTILINE)
+
+
 def test_no_file_is_written_unless_asked(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["compare", *SHORT, "--warps", "4", "--json"]) == 0

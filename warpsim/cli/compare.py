@@ -130,9 +130,14 @@ def _by_occupancy(results: xr.Dataset) -> str:
     for n in results["warps"].values.tolist():
         here = results.sel(warps=n)
         values = here["throughput"].values
-        errors = ["-" if math.isnan(error) else f"{100 * error:+.0f}" for error in here["error"].values.tolist()]
+        errors = ["-" if math.isnan(error) else _percent(error) for error in here["error"].values.tolist()]
         rows.append([str(n), f"{significant(values.mean(), 4)}{plus_minus(float(half_width(values)))}", *errors])
     return text_table(rows, ["warps", "simulation", *LETTERS[: results.sizes["model"]]])
+
+
+def _percent(error: float) -> str:
+    """Returns an error in whole per cent with its sign; what rounds to 0 has none."""
+    return f"{100 * error:+.0f}" if abs(error) > 0.005 else "0"
 
 
 def _by_model(results: xr.Dataset) -> str:
@@ -146,11 +151,11 @@ def _by_model(results: xr.Dataset) -> str:
     warps = results["warps"].values.tolist()
     for letter, name in zip(LETTERS, results["model"].values.tolist(), strict=False):
         here = results.sel(model=name)
-        errors = 100 * here["error"].values
+        errors = here["error"].values
         worst = int(np.nanargmax(np.abs(errors)))
-        mean = f"{np.nanmean(np.abs(errors)):.1f}"
+        mean = f"{100 * np.nanmean(np.abs(errors)):.1f}"
         bounds = _spans(warps, here["bottleneck"].values.tolist())
-        rows.append([letter, name, mean, f"{errors[worst]:+.0f} at {warps[worst]}", bounds])
+        rows.append([letter, name, mean, f"{_percent(float(errors[worst]))} at {warps[worst]}", bounds])
     return text_table(rows, ["", "model", "mean |error|, %", "largest, at warps", "bound that binds, at warps"])
 
 
