@@ -195,6 +195,26 @@ def test_a_kernel_of_a_file_is_made_again_without_the_file(tmp_path):
         assert again.point((0,) * len(again.axes)) == point
 
 
+def test_kernels_of_the_package_in_a_folder_are_made_again_and_told_from_those_of_the_same_name():
+    """cuda/vector_add is another program than vector_add."""
+    for kernel in ("cuda/softmax", ["vector_add", "cuda/vector_add"]):
+        plan = Plan(gpu="h100", kernel=kernel, warps=[8, 16], **SHORT)
+        assert plan.coordinates()["kernel"] == kernel
+        assert Plan.from_provenance(plan.attributes()["provenance"]).record() == plan.record()
+
+
+def test_two_kernels_of_one_name_are_refused(tmp_path):
+    files = [tmp_path / folder / "mine.toml" for folder in "ab"]
+    for file, alpha in zip(files, (1, 8), strict=True):
+        file.parent.mkdir()
+        file.write_text(f'builder = "mix"\narguments = {{alpha = {alpha}}}\n')
+    for kernels in (files, [mix(alpha=1), mix(alpha=8)]):
+        points = [{"kernel": kernel, "warps": warps} for kernel, warps in zip(kernels, (4, 8), strict=True)]
+        with pytest.raises(ValueError, match=r"^kernel: two different kernels have the same name; the names are mi"):
+            Plan(gpu="kepler", points=points)
+        assert Plan(gpu="kepler", points=[{**point, "kernel": kernels[0]} for point in points]).points == 2
+
+
 def test_another_process_has_the_latencies_of_a_plan_that_was_made_again(tmp_path, monkeypatch):
     (tmp_path / "own.csv").write_text("load_gbs,0,0.25,0.5,1\n1,300,400,500,900\n")
     text = (params.params_dir() / "gpus" / "kepler.toml").read_text(encoding="utf-8")

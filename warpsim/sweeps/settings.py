@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def checked_value(name: str, value: Any) -> Any:
         return value if isinstance(value, Gpu) else load_gpu(value)
     if name == "kernel" and not isinstance(value, str | os.PathLike | Kernel | StoredKernel):
         raise TypeError(f"kernel = {value!r}: must be a name, a path or a Kernel")
-    if name == "kernel" and isinstance(value, str) and value.lower() in list_kernels():
+    if name == "kernel" and isinstance(value, str) and value.lower() in _packaged_kernels():
         return value.lower()
     if name == "scheduler" and isinstance(value, str):
         return as_policy(value)
@@ -141,10 +142,16 @@ def checked_values(name: str, values: Any) -> tuple[Any, ...]:
 
 
 def label(name: str, value: Any) -> Any:
-    """Returns the label of a value on its axis. Chips and kernels are labelled by name."""
+    """Returns the label of a value on its axis. Chips and kernels are labelled by name, files of kernels by that of the file."""
     if isinstance(value, Gpu | Kernel | StoredKernel):
         return value.name
-    return Path(value).stem if name == "kernel" else value
+    return Path(value).stem if name == "kernel" and value not in _packaged_kernels() else value
+
+
+@cache
+def _packaged_kernels() -> frozenset[str]:
+    """Returns the names of the kernels in the package, some of which are in a folder; labels are asked for at every point."""
+    return frozenset(list_kernels())
 
 
 def to_json(value: Any) -> Any:

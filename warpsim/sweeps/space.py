@@ -151,6 +151,9 @@ class Space:
         self.common = self._read_common(common)
         if any(self.gpus[gpu.name] != gpu for gpu in self.values("gpu")):
             raise ValueError(f"gpu: two different chips have the same name; the names are {', '.join(self.gpus)}")
+        kernels = {label("kernel", kernel): kernel for kernel in self.values("kernel")}
+        if any(kernels[label("kernel", kernel)] != kernel for kernel in self.values("kernel")):
+            raise ValueError(f"kernel: two different kernels have the same name; the names are {', '.join(kernels)}")
 
     def _with_axes(self, axes: Mapping[str, Axis]) -> Self:
         """Returns a copy with other values on the axes, which must have the same names and settings."""
