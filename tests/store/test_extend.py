@@ -1,5 +1,6 @@
 """Extended sweeps keep what is done, and give the result of a sweep that was as large from the start."""
 
+import shutil
 import time
 from collections import Counter
 
@@ -389,4 +390,18 @@ def test_a_kept_part_stays_whole_if_the_record_of_its_tile_cannot_be_written(tmp
         patch.setattr(TileLog, "write", full_disk)
         with pytest.raises(OSError, match="No space left"):
             sweep(small_plan(replicates=3), path, tiles=[0])
+    assert verify(path) == []
+
+
+def test_tiles_of_another_plan_beside_an_old_copy_are_not_taken_for_done(tmp_path):
+    """A copy of the store from before an extension, copied back over it, leaves the tiles of the extension there."""
+    path, copy = tmp_path / "out.zarr", tmp_path / "copy.zarr"
+    small, large, other = (small_plan(gpu="kepler", alpha=alpha, warps=[4, 8], tile_points=2) for alpha in ([1], [1, 8], [1, 16]))
+    sweep(small, path)
+    shutil.copytree(path, copy)
+    sweep(large, path, extend=True)
+    shutil.copytree(copy, path, dirs_exist_ok=True)
+    prepare_store(other, path, extend=True)
+    assert open_results(path)["ipc"].sel(alpha=16).isnull().all() and not open_results(path)["valid"].sel(alpha=16).any()
+    assert_same(sweep(other, path), sweep(other))
     assert verify(path) == []

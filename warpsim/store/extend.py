@@ -20,13 +20,13 @@ import zarr
 from numpy.typing import NDArray
 
 from warpsim.results.provenance import history
-from warpsim.results.schema import SWEEP_VARIABLES, labels
+from warpsim.results.schema import SWEEP_VARIABLES, VALID, labels
 from warpsim.store.create import consolidate
 from warpsim.store.grid import Layout
 from warpsim.store.inventory import folder_files, read_inventory, shared_keys, write_files
 from warpsim.store.place import StoreError
 from warpsim.store.status import DONE, FAILED, KEPT, SIZES, TILES, VALUES, create_log, has_values, mark_inventory
-from warpsim.store.verify import has_chunks
+from warpsim.store.verify import chunks_of, has_chunks
 from warpsim.store.zarr_store import Store, array_of, open_store
 
 
@@ -52,6 +52,8 @@ def extend_store(store: Store, layout: Layout, require_lease: Callable[[], None]
         _copy_files(store, draft)
         _change_files(store, layout, lengths, draft)
         _keep(store, layout, lengths)
+        require_lease()
+        _clear(store, layout)
         require_lease()
         write_files(store.place, folder_files(draft))
     return open_store(store.path)
@@ -133,6 +135,21 @@ def _keep(store: Store, layout: Layout, lengths: Mapping[str, int]) -> None:
             values = {VALUES: record[VALUES]} if VALUES in record else {}
             kept.write_record(KEPT, index, {SIZES: sizes | own, **values})
         store.log.remove(DONE, index)
+
+
+def _clear(store: Store, layout: Layout) -> None:
+    """Removes tiles that the store has not, but the larger plan has: files of another plan, which an old copy did not replace."""
+    grid = layout.grid
+    larger = replace(store, grid=grid, log=replace(store.log, grid=grid))
+    for kind in store.log.arrays:
+        for index in larger.log.tiles(kind):
+            if all(i < count for i, count in zip(grid.position(index), store.grid.counts, strict=True)):
+                continue
+            larger.log.remove(kind, index)
+            for declared in (VALID, *SWEEP_VARIABLES):
+                own = [len(layout.coordinates[dim]) for dim in declared.dims]
+                for key, _ in chunks_of(larger, index, declared.name, own):
+                    store.place.remove(key)
 
 
 def _check(store: Store, layout: Layout) -> None:

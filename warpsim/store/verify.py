@@ -74,10 +74,10 @@ def has_chunks(store: Store, index: int, name: str, own: Sequence[int]) -> bool:
         name: name of the variable.
         own: lengths along the variable's own dimensions.
     """
-    return all(store.place.exists(key) for key, _ in _chunks(store, index, name, own))
+    return all(store.place.exists(key) for key, _ in chunks_of(store, index, name, own))
 
 
-def _chunks(store: Store, index: int, name: str, own: Sequence[int]) -> Iterator[tuple[str, tuple[slice, ...]]]:
+def chunks_of(store: Store, index: int, name: str, own: Sequence[int]) -> Iterator[tuple[str, tuple[slice, ...]]]:
     """Yields the key and the part of the array of each chunk of a variable of a tile; several if replicates were added."""
     array = store.arrays[name]
     region = tuple(store.grid.region(index).values())
@@ -121,7 +121,7 @@ def _read(store: Store, index: int, lengths: Mapping[str, int]) -> dict[str, NDA
     for declared in (declared for declared in SWEEP_VARIABLES if declared.name in store.arrays):
         own = [lengths[dim] for dim in declared.dims]
         values = np.empty((*shape, *own), declared.dtype)
-        for key, part in _chunks(store, index, declared.name, own):
+        for key, part in chunks_of(store, index, declared.name, own):
             if not store.place.exists(key):
                 return Damage(str(store.path), key, "is missing", index)
             try:
