@@ -245,9 +245,25 @@ def test_a_store_appears_complete_or_not_at_all(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(zarr.Group, "create_array", fail)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=r"No space left on device; no store was created: .*out\.zarr"):
             create_store(tmp_path / "out.zarr", PLAN.layout())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "", "tiles", "zarr.json", "x" * 300, "a\0b"])
+def test_an_axis_that_is_no_name_of_a_folder_is_refused(tmp_path, name):
+    """The labels of a/b were missing in the store; the others ended in errors of the libraries."""
+    plan = small_plan(zip={name: ["alpha", "warps"]}, warps=[4, 8])
+    with pytest.raises(StoreError, match=r"out\.zarr: no store can have the axis '.*': its name must .*; nothing was created$"):
+        create_store(tmp_path / "out.zarr", plan.layout())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["größe", "a b", "_x", "0"])
+def test_other_names_are_axes(tmp_path, name):
+    plan = small_plan(zip={name: ["alpha", "warps"]}, warps=[4, 8])
+    create_store(tmp_path / "out.zarr", plan.layout())
+    assert open_results(tmp_path / "out.zarr").sizes[name] == 2
 
 
 def test_of_two_that_make_a_store_at_once_the_first_makes_it(store, tiles):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 import warnings
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ from pathlib import Path
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from warpsim.arguments import shortened
 from warpsim.results.provenance import read_call
 from warpsim.results.schema import SCHEMA_VERSION, SWEEP_VARIABLES, build_dataset
 from warpsim.store.grid import Layout
@@ -25,6 +27,9 @@ from warpsim.store.zarr_store import VERSION, Store, dimensions_of, open_store
 
 _CLAIM = f"{TILES}/{DONE}/claim"
 """Key in an object store with the digest of the plan whose store is being created; written before anything else."""
+
+_AXIS, _LONGEST_AXIS = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*"), 200
+"""Names of axes, which are those of folders of a store, and their length in bytes at most."""
 
 ZSTD_LEVEL = 3
 """Level at which chunks are compressed."""
@@ -46,15 +51,27 @@ def create_store(path: str | os.PathLike[str], layout: Layout) -> Store:
 
     Raises:
         StoreError: something else than a warpsim store exists at the path, or the store cannot be created.
+        OSError: the disk is full; the message names the store.
     """
     place = place_of(path)
     if isinstance(place, Folder) and place.exists():
         return open_store(path)
+    _check_names(place, layout)
     if isinstance(place, Remote):
         _create_remote(place, layout)
     else:
         _create_folder(place.path, layout)
     return open_store(path)
+
+
+def _check_names(place: Folder | Remote, layout: Layout) -> None:
+    """Refuses axes of which a store can have no folder, such as a/b."""
+    for name in layout.grid.axes:
+        if not _AXIS.fullmatch(name) or len(name.encode()) > _LONGEST_AXIS or name in (TILES, ROOT):
+            raise StoreError(
+                f"{place.path}: no store can have the axis {shortened(name)!r}: its name must have 1 to {_LONGEST_AXIS} bytes, "
+                f"no / or \\, and no dot in front, and be neither {TILES} nor {ROOT}; nothing was created"
+            )
 
 
 def _create_folder(target: Path, layout: Layout) -> None:
@@ -63,15 +80,23 @@ def _create_folder(target: Path, layout: Layout) -> None:
             draft = stack.enter_context(draft_of(target)) / "store"
         except OSError as error:
             if error.errno in FULL:
-                raise
+                raise _not_created(error, target) from error
             raise StoreError(f"{target}: no store can be created there: {error.strerror}") from None
-        _write_template(draft, layout)
+        try:
+            _write_template(draft, layout)
+        except OSError as error:
+            raise _not_created(error, target) from error
         if not os.path.lexists(target):
             try:
                 draft.rename(target)
             except OSError:
                 if not target.exists():
                     raise
+
+
+def _not_created(error: OSError, target: Path) -> OSError:
+    """Returns the error of a full disk that names the store; the error of the system names a draft, or nothing."""
+    return OSError(error.errno, f"{error.strerror or error}; no store was created", str(target))
 
 
 def _create_remote(place: Remote, layout: Layout) -> None:
