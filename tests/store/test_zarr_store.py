@@ -19,6 +19,7 @@ from warpsim.store.place import StoreError
 from warpsim.store.status import Status, forget, tile_counts, tile_records, tile_status
 from warpsim.store.writing import mark_failed
 from warpsim.store.zarr_store import open_results, open_store, pending_tiles
+from warpsim.sweeps.local import sweep
 
 PLAN = small_plan(warps=None, warps_per_scheduler=[1, 2, 12])
 
@@ -271,3 +272,22 @@ def test_of_two_that_make_a_store_at_once_the_first_makes_it(store, tiles):
     again = create_store(store.path, PLAN.layout())
     assert 0 not in pending_tiles(again)
     assert [path.name for path in store.path.parent.iterdir()] == ["out.zarr"]
+
+
+def test_results_stay_readable_after_a_change_of_the_working_folder(tmp_path, monkeypatch):
+    """All chunks were read as NaN."""
+    monkeypatch.chdir(tmp_path)
+    swept, opened = sweep(small_plan(warps=[4, 8]), "out.zarr"), open_results("out.zarr")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir("other")
+    assert swept["valid"].all() and opened["valid"].all() and float(opened["ipc"].min()) >= 0
+
+
+def test_results_of_a_store_that_was_moved_are_an_error(tmp_path):
+    path = tmp_path / "out.zarr"
+    results = sweep(small_plan(), path)
+    path.rename(tmp_path / "moved.zarr")
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"out\.zarr: the store is no longer there; open it where it is now"):
+            results["ipc"].load()
+    assert open_results(tmp_path / "moved.zarr")["valid"].any()

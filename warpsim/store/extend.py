@@ -61,7 +61,7 @@ def extend_store(store: Store, layout: Layout, require_lease: Callable[[], None]
 
 def _copy_files(store: Store, draft: Path) -> None:
     """Copies the files that do not belong to single tiles into a folder, and adds what stores of warpsim 0.1 lack."""
-    group = zarr.open_group(store.path, mode="r+", zarr_format=3, use_consolidated=False)
+    group = zarr.open_group(store.place.root, mode="r+", zarr_format=3, use_consolidated=False)
     if f"{TILES}/{KEPT}" not in group:
         create_log(group, store.grid, KEPT)
     files = read_inventory(store.place)
@@ -118,7 +118,7 @@ def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | No
 
 def _keep(store: Store, layout: Layout, lengths: Mapping[str, int]) -> None:
     """Makes the tiles pending that grow, and records the size of their finished parts."""
-    group = zarr.open_group(store.path, mode="r+", zarr_format=3, use_consolidated=False)
+    group = zarr.open_group(store.place.root, mode="r+", zarr_format=3, use_consolidated=False)
     kept = replace(store.log, arrays={KEPT: array_of(group, f"{TILES}/{KEPT}")})
     own = {name: len(labels) for name, labels in store.coordinates.items() if name not in store.grid.axes}
     all_grow = any(lengths[name] > length for name, length in own.items())

@@ -82,7 +82,7 @@ def wrong_files(place: Place) -> Iterator[tuple[str, str]]:
 
 def _missing_files(place: Place) -> Iterator[tuple[str, str]]:
     try:
-        group = zarr.open_group(place.path, mode="r", zarr_format=3)
+        group = zarr.open_group(place.root, mode="r", zarr_format=3)
         has_inventory = TILES in group and INVENTORY in group[TILES].attrs
         axes = [name for name, array in group.arrays() if array.shape and array.shape[0] > 1]
         keys = [key for key in shared_keys(group) if key.partition("/")[0] in axes]  # a chunk of zeros need not exist
@@ -128,7 +128,7 @@ def restore_files(place: Folder | Remote, files: Mapping[str, bytes]) -> None:
 
 def renew_inventory(place: Folder | Remote) -> None:
     """Makes the inventory from the files as they are. Hold the lease for the layout."""
-    group = zarr.open_group(place.path, mode="r", zarr_format=3)
+    group = zarr.open_group(place.root, mode="r", zarr_format=3)
     keys = [key for key in shared_keys(group) if place.exists(key)]
     place.write(INVENTORY, encoded(dict(zip(keys, place.read(keys), strict=True))))
 

@@ -33,7 +33,11 @@ class Place(Protocol):
 
     @property
     def path(self) -> Path | str:
-        """The folder, or the URL."""
+        """The folder, or the URL, as it was given."""
+
+    @property
+    def root(self) -> Path | str:
+        """The same, which a change of the working folder does not change."""
 
     def exists(self, key: str = "") -> bool:
         """Whether a key exists as a file; without a key, whether anything exists at the path."""
@@ -61,16 +65,16 @@ class Folder:
     """A folder in a mounted file system."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.root = path, path.absolute()
 
     def exists(self, key: str = "") -> bool:
         """Whether a key exists as a file, or a link to one; without a key, whether anything exists at the path."""
-        return os.path.isfile(self.path / key) if key else os.path.lexists(self.path)
+        return os.path.isfile(self.root / key) if key else os.path.lexists(self.root)
 
     def names(self, folder: str) -> list[str]:
         """Returns the names of the keys directly in a folder; none if the folder does not exist."""
         try:
-            return os.listdir(self.path / folder)
+            return os.listdir(self.root / folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -79,7 +83,7 @@ class Folder:
         contents = []
         for key in keys:
             try:
-                contents.append((self.path / key).read_bytes())
+                contents.append((self.root / key).read_bytes())
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 contents.append(b"")
         return contents
@@ -88,7 +92,7 @@ class Folder:
         """Writes a key in one step: another process reads the old content or the new one."""
         draft = self._draft(key, content)
         try:
-            draft.replace(self.path / key)
+            draft.replace(self.root / key)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -96,11 +100,11 @@ class Folder:
         """Writes a key unless it exists, and returns its content. Simultaneous claims get the same answer."""
         draft = self._draft(key, content)
         try:
-            os.link(draft, self.path / key)  # fails if the key exists, unlike a move
+            os.link(draft, self.root / key)  # fails if the key exists, unlike a move
         except FileExistsError:
             pass
         except OSError:  # a file system without links
-            with suppress(FileExistsError), open(self.path / key, "xb") as file:
+            with suppress(FileExistsError), open(self.root / key, "xb") as file:
                 file.write(content)
         finally:
             draft.unlink(missing_ok=True)
@@ -108,16 +112,16 @@ class Folder:
 
     def remove(self, key: str) -> None:
         """Removes a key if it exists."""
-        (self.path / key).unlink(missing_ok=True)
+        (self.root / key).unlink(missing_ok=True)
 
     def remove_folder(self, key: str) -> None:
         """Removes a folder if it exists and is empty."""
         with suppress(OSError):
-            (self.path / key).rmdir()
+            (self.root / key).rmdir()
 
     def _draft(self, key: str, content: bytes) -> Path:
         """Writes a file beside a key, with a name that tells that it is not complete."""
-        draft = self.path / f"{key}.{uuid.uuid4().hex}{PARTIAL}"
+        draft = self.root / f"{key}.{uuid.uuid4().hex}{PARTIAL}"
         try:
             _write_new(draft, content)
         except BaseException as error:  # a full disk, or an interruption
@@ -148,7 +152,7 @@ class Remote:
     """A prefix in an object store. Access keys and endpoints come from the settings of fsspec."""
 
     def __init__(self, url: str) -> None:
-        self.path = url.rstrip("/")
+        self.path = self.root = url.rstrip("/")
         try:
             from fsspec.core import url_to_fs
 

@@ -10,6 +10,7 @@ from zarr.codecs import Crc32cCodec
 from zarr.storage import WrapperStore
 
 from warpsim.results.schema import variable
+from warpsim.store.inventory import ROOT
 from warpsim.store.place import StoreError
 from warpsim.store.status import DONE
 
@@ -35,7 +36,8 @@ class CheckedChunks(WrapperStore[Any]):
         """Reads a file.
 
         Raises:
-            StoreError: it is a chunk of a variable, and is damaged, or missing although its tile, or its part of it, is done.
+            StoreError: it is a chunk of a variable, and is damaged, or missing although its tile, or its part of it, is done, or
+                the store has been moved or removed.
         """
         content = await super().get(key, prototype, byte_range)
         name, *numbers = key.split("/")
@@ -63,6 +65,8 @@ class CheckedChunks(WrapperStore[Any]):
         tile = self._tiles.grid.index(position[:axes])
         if tile not in self._written:  # one assignment, because chunks are read in several threads
             done = self._tiles.log.has(DONE, tile)
+            if not done and not self._tiles.place.exists(ROOT):
+                raise StoreError(f"{self._tiles.path}: the store is no longer there; open it where it is now")
             self._written[tile] = done, self._tiles.log.kept_sizes([tile]).get(tile)
         done, lengths = self._written[tile]
         if done:

@@ -78,7 +78,7 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
     if not place.exists():
         raise StoreError(f"{place.path}: no such store")
     try:
-        group = zarr.open_group(place.path, mode="r" if read_only else "r+", zarr_format=3)
+        group = zarr.open_group(place.root, mode="r" if read_only else "r+", zarr_format=3)
         version, source = group.attrs.get(VERSION), group.attrs.get("source")
     except Exception as error:  # Zarr raises exceptions of many types where there is something else, or where it is damaged
         if isinstance(error, OSError) and error.errno in FULL:

@@ -80,7 +80,7 @@ def _parsed(content: bytes) -> dict[str, Any] | None:
 def _write_labels(place: Folder | Remote) -> None:
     """Writes the labels of a store as its plan has them."""
     try:
-        group = zarr.open_group(place.path, mode="r+", zarr_format=3)
+        group = zarr.open_group(place.root, mode="r+", zarr_format=3)
         plan = Plan.from_provenance(str(group.attrs["provenance"]))
     except Exception as error:  # Zarr raises exceptions of many types
         reason = f"the inventory and the root are damaged, or cannot be read ({type(error).__name__}: {error})"

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,8 +69,7 @@ class Job:
     @classmethod
     def of(cls, plan: Plan, store: Store) -> Job:
         """Makes the job of a plan and its store."""
-        path = store.path.resolve() if isinstance(store.path, Path) else store.path  # workers may have another working folder
-        return cls(pickle.dumps(plan), str(path), store.lease)
+        return cls(pickle.dumps(plan), str(store.place.root), store.lease)  # workers may have another working folder
 
 
 def run_tile(
