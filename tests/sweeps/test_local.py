@@ -227,6 +227,10 @@ def test_a_chip_of_the_same_name_but_other_values_is_another_plan(tmp_path):
         ({"workers": 1.5}, TypeError, "workers = 1.5: must be an integer"),
         ({"share": (3, 2), "path": "x.zarr"}, ValueError, r"share = \(3, 2\): must be"),
         ({"share": (1, 2)}, ValueError, r"share = \(1, 2\): a share needs a store"),
+        ({"share": 3, "path": "x.zarr"}, TypeError, r"share = 3: must be \(k, n\), two integers"),
+        ({"share": (1.0, 2), "path": "x.zarr"}, TypeError, r"share = \(1\.0, 2\): must be \(k, n\), two integers"),
+        ({"tiles": [0]}, ValueError, r"tiles = \[0\]: a part of the tiles needs a store; give a path"),
+        ({"tiles": 3, "path": "x.zarr"}, TypeError, r"tiles = 3: must be the numbers of tiles, such as \[0, 3\], or None"),
         ({"path": 3}, TypeError, "path = 3: must be the path of a store"),
     ],
 )

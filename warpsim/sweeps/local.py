@@ -12,7 +12,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -89,8 +89,8 @@ def sweep(
             `if __name__ == "__main__":`.
         dask: address of a Dask scheduler, or a `distributed.Client`, whose workers run the tiles; requires a path that all of
             them can reach. `workers` and `processes` are then ignored.
-        share: (k, n): only the k-th of n shares of the tiles, 1 <= k <= n, so that n jobs can fill one store.
-        tiles: only these tiles.
+        share: (k, n): only the k-th of n shares of the tiles, 1 <= k <= n, so that n jobs can fill one store; requires a path.
+        tiles: only these tiles; requires a path.
         extend: if the store holds a part of the plan (fewer replicates, or fewer values along its axes), adds the rest and keeps
             what is done. New values are appended to their axes. Refused while another process writes to the store,
             or while tasks of Slurm wait or run for it.
@@ -110,7 +110,7 @@ def sweep(
         OSError: the store cannot be written, or no Dask scheduler answers; then no store was created.
         TypeError, ValueError: an argument is wrong.
     """
-    _check_arguments(plan, path, workers, processes or dask is not None, share)
+    _check_arguments(plan, path, workers, processes or dask is not None, share, tiles)
     with _remembered_interrupts() as raise_if_interrupted, ExitStack() as stack:
         if path is None:
             return _sweep_memory(plan, workers, progress, raise_if_interrupted)
@@ -312,16 +312,26 @@ def _chosen_tiles(plan: Plan, share: tuple[int, int], tiles: Sequence[int] | Non
 
 
 def _check_arguments(
-    plan: Plan, path: str | os.PathLike[str] | None, workers: int, elsewhere: bool, share: tuple[int, int]
+    plan: Plan,
+    path: str | os.PathLike[str] | None,
+    workers: int,
+    elsewhere: bool,
+    share: tuple[int, int],
+    tiles: Sequence[int] | None,
 ) -> None:
     if not isinstance(plan, Plan):
         raise TypeError(f"plan = {plan!r}: must be a Plan")
     if path is not None and not isinstance(path, str | Path | os.PathLike):
         raise TypeError(f"path = {path!r}: must be the path of a store, or None")
     integer("workers", workers)
-    if len(share) != 2 or not 1 <= share[0] <= share[1]:
+    if not isinstance(share, tuple | list) or len(share) != 2 or not all(isinstance(number, int) for number in share):
+        raise TypeError(f"share = {share!r}: must be (k, n), two integers with 1 <= k <= n")
+    if not 1 <= share[0] <= share[1]:
         raise ValueError(f"share = {share}: must be (k, n) with 1 <= k <= n")
-    if path is None and share != (1, 1):
-        raise ValueError(f"share = {share}: a share needs a store; give a path")
+    if isinstance(tiles, str) or not (tiles is None or isinstance(tiles, Iterable)):
+        raise TypeError(f"tiles = {tiles!r}: must be the numbers of tiles, such as [0, 3], or None")
+    if path is None and (share != (1, 1) or tiles is not None):
+        what = f"share = {share}: a share needs" if tiles is None else f"tiles = {tiles}: a part of the tiles needs"
+        raise ValueError(f"{what} a store; give a path")
     if path is None and elsewhere:
         raise ValueError("processes, dask: other processes need a store; give a path")
