@@ -180,6 +180,19 @@ def test_a_chunk_that_cannot_be_read_is_named(path, command, damage, capsys, mon
         open_results(path)["peak_fraction"].load()
 
 
+def test_a_folder_in_the_place_of_a_chunk_is_named(path):
+    chunk = path / "ipc/c/0/0/0/0"
+    chunk.unlink()
+    chunk.mkdir()
+    (found,) = verify(path)
+    assert found.file == "ipc/c/0/0/0/0"
+    with pytest.raises(OSError, match=f"resumes the sweep: '{chunk}'"):
+        repair(path, [found])
+    chunk.rmdir()
+    sweep(plan(), path)
+    assert verify(path) == []
+
+
 def test_a_missing_chunk_of_a_tile_that_is_not_done_is_no_damage(path):
     open_store(path).log.remove("done", 1)
     shutil.rmtree(path / "ipc/c/1")

@@ -171,7 +171,7 @@ def complete_tile(plan: Plan, store: Store, tile: int, pause: Callable[[], None]
         write_tile(store, tile, arrays, tile_coordinates(plan, tile), seconds)
     except OSError as error:  # a full disk, a lost connection
         reason = f"{error.strerror or error}; finished tiles are kept, and the same call resumes the sweep"
-        raise OSError(error.errno, reason, str(store.path)) from error
+        raise OSError(error.errno, reason, str(error.filename2 or store.path)) from error  # the file that cannot be replaced
     return TileOutcome(tile, seconds)
 
 
