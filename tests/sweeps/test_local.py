@@ -239,6 +239,23 @@ def test_wrong_arguments(arguments, error, message):
         sweep(**{"plan": small_plan(), **arguments})
 
 
+@pytest.mark.parametrize("arguments", [{}, {"ilp": [1, 2]}])
+def test_a_kernel_file_that_changes_while_the_sweep_runs_is_noticed(tmp_path, arguments):
+    """The results were those of the later file, and the record of the sweep that of the former one."""
+    file = tmp_path / "mine.toml"
+    before = 'builder = "chain"\narguments = {op = "alu"}\n'
+    file.write_text(before)
+    plan = Plan(gpu="kepler", kernel=str(file), warps=[4, 8], **arguments, **SHORT)
+
+    def change(progress):
+        file.write_text('builder = "chain"\narguments = {op = "sfu"}\n')
+
+    with pytest.raises(SweepError, match=r"mine\.toml has changed since the sweep began; sweep again with the former file"):
+        sweep(plan, tmp_path / "out.zarr", progress=change)
+    file.write_text(before)
+    assert sweep(plan, tmp_path / "out.zarr")["valid"].all()
+
+
 def test_results_open_as_a_dataset(tmp_path):
     sweep(small_plan(), tmp_path / "out.zarr")
     assert isinstance(open_results(tmp_path / "out.zarr"), xr.Dataset)

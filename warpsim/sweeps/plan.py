@@ -229,10 +229,21 @@ class Plan(Space):
         for position in self.kernel_positions():
             values = self.at(position)
             kernel = build_kernel(values)
-            program = json.dumps(dump(kernel) if with_labels else kernel.identity(), sort_keys=True).encode()
-            parameters = {name: to_json(label(name, value)) for name, value in values.items() if is_program(name)}
-            digests.append({**parameters, "sha256": hashlib.sha256(program).hexdigest()})
+            program = dump(kernel) if with_labels else kernel.identity()
+            digests.append({**_parameters(values), "sha256": _digest(program)})
         return digests
+
+    def check_unchanged(self, values: Mapping[str, Any], kernel: Kernel) -> None:
+        """Checks that a kernel of a file, which was built again, is that of the record of this plan.
+
+        Raises:
+            ValueError: the file has changed.
+        """
+        parameters = _parameters(values)
+        recorded = [digest["sha256"] for digest in self._kernel_digests if digest | parameters == digest]
+        if recorded and _digest(kernel.identity()) not in recorded:
+            reason = "has changed since the sweep began; sweep again with the former file, or into a new store"
+            raise ValueError(f"kernel: {values['kernel']} {reason}")
 
     @cached_property
     def _programs(self) -> dict[str, Any]:
@@ -257,3 +268,12 @@ class Plan(Space):
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {len(axis)}" for name, axis in self.axes.items())
         return f"<warpsim.Plan ({sizes}) {self.points} points, {len(self.grid)} tiles>"
+
+
+def _parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a point on which its kernel depends, in JSON types."""
+    return {name: to_json(label(name, value)) for name, value in values.items() if is_program(name)}
+
+
+def _digest(program: Any) -> str:
+    return hashlib.sha256(json.dumps(program, sort_keys=True).encode()).hexdigest()

@@ -145,7 +145,12 @@ def label(name: str, value: Any) -> Any:
     """Returns the label of a value on its axis. Chips and kernels are labelled by name, files of kernels by that of the file."""
     if isinstance(value, Gpu | Kernel | StoredKernel):
         return value.name
-    return Path(value).stem if name == "kernel" and value not in _packaged_kernels() else value
+    return Path(value).stem if name == "kernel" and is_kernel_file(value) else value
+
+
+def is_kernel_file(kernel: Any) -> bool:
+    """Whether a kernel is given by the path of a file."""
+    return not isinstance(kernel, Kernel | StoredKernel) and kernel not in _packaged_kernels()
 
 
 @cache

@@ -34,6 +34,7 @@ from warpsim.sweeps.settings import (
     dimension,
     flattened,
     is_argument,
+    is_kernel_file,
     is_program,
     label,
     to_json,
@@ -61,9 +62,13 @@ _KERNELS = 256
 
 
 class BuildCache:
-    """Keeps the chips and kernels that were built last, because neighbouring points share them, in any thread."""
+    """Keeps the chips and kernels that were built last, because neighbouring points share them, in any thread.
 
-    def __init__(self) -> None:
+    `check` is called with the settings and the kernel of a point whenever a kernel of a file is built.
+    """
+
+    def __init__(self, check: Callable[[Mapping[str, Any], Kernel], None] = lambda values, kernel: None) -> None:
+        self._check = check
         self._built: dict[tuple[Any, ...], Any] = {}
         self._lock = threading.Lock()
 
@@ -79,7 +84,13 @@ class BuildCache:
     def kernel(self, values: Mapping[str, Any]) -> Kernel:
         """Returns the kernel of a point, with its arguments and the fields that its settings change."""
         key = tuple((name, label(name, values[name])) for name in values if is_program(name))
-        kernel: Kernel = self._get(key, lambda: build_kernel(values))
+        kernel: Kernel = self._get(key, lambda: self._built_kernel(values))
+        return kernel
+
+    def _built_kernel(self, values: Mapping[str, Any]) -> Kernel:
+        kernel = build_kernel(values)
+        if is_kernel_file(values["kernel"]):
+            self._check(values, kernel)
         return kernel
 
     def _get(self, key: tuple[Any, ...], build: Callable[[], Any]) -> Any:

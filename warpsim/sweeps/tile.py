@@ -122,7 +122,7 @@ def run_tile(
 @kept_by_object
 def _build_cache(plan: Plan) -> BuildCache:
     """Returns the chips and kernels of a plan, which its tiles share."""
-    return BuildCache()
+    return BuildCache(plan.check_unchanged)
 
 
 def replicate_runner(
