@@ -92,6 +92,21 @@ def test_a_store_of_another_program_is_not_repaired(path, monkeypatch):
     assert tile_counts(open_store(path).log).done == len(small_plan().tiles())
 
 
+def test_damaged_tiles_of_a_kernel_that_the_store_does_not_hold_are_left_to_a_sweep(tmp_path):
+    """Only the plan names the file; a sweep took the damaged tiles for done."""
+    file, path = tmp_path / "mine.toml", tmp_path / "out.zarr"
+    file.write_text('builder = "mix"\narguments = {ways = 1}\n')
+    plan = small_plan(gpu="kepler", kernel=str(file), warps=[4, 8], tile_points=2)
+    sweep(plan, path)
+    before = data(path)
+    (path / "ipc/c/0/0/0/0/0").write_bytes(b"")
+    with pytest.raises(StoreError, match=r"out\.zarr: .* 'mine' came from a file .*; its damaged tiles are pending now"):
+        repair(path, verify(path))
+    assert tile_counts(open_store(path).log).pending == 1
+    sweep(plan, path)
+    assert verify(path) == [] and data(path) == before
+
+
 def test_the_command(path, store, capsys):
     assert cli.main(["verify", str(path)]) == 0
     assert capsys.readouterr().out == "no damaged files\n"

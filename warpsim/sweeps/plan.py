@@ -29,6 +29,10 @@ LARGEST_FILE = 50_000_000
 """Characters of the file of a plan, at most: a device without an end, such as /dev/zero, is refused."""
 
 
+class LostKernelError(ValueError):
+    """A result does not hold a kernel of a file with arguments; only a plan that names the file can repeat its points."""
+
+
 class Plan(Space):
     """A sweep over chips, kernels and settings.
 
@@ -147,7 +151,7 @@ class Plan(Space):
         kernels = settings["kernel"] if isinstance(settings["kernel"], list) else [settings["kernel"]]
         lost = [name for name in kernels if name not in programs and name not in list_kernels()]
         if lost:
-            raise ValueError(
+            raise LostKernelError(
                 f"provenance: the kernel {lost[0]!r} came from a file with arguments that is not part of warpsim; "
                 "a result does not hold its programs, so only a plan that names this file can repeat its points"
             )
