@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,14 @@ import xarray as xr
 from tests.support.small_plans import small_plan
 from tests.support.stores import stored_data
 from warpsim import cli
-from warpsim.store.place import StoreError
+from warpsim.store import verify as verifying
+from warpsim.store import zarr_store
+from warpsim.store.lease import writing_tiles
+from warpsim.store.place import StoreError, place_of
 from warpsim.store.status import INVENTORY
 from warpsim.store.zarr_store import open_results, open_store
 from warpsim.sweeps.local import sweep
+from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.repair import repair, verify
 
 PLAN = {"gpu": "kepler", "alpha": [1, 8], "warps": [4, 8], "scheduler": "lrr", "tile_points": 2}
@@ -210,6 +215,51 @@ def test_a_chunk_of_another_tile_or_variable_is_found(path, other):
     assert found.tile == 1 and "is the record of other values" in found.reason
     repair(path, [found])
     assert verify(path) == [] and stored_data(path) == before
+
+
+def test_a_tile_that_becomes_pending_while_it_is_verified_is_no_damage(path, monkeypatch):
+    """An extension in another process, which holds a lease, has removed its record."""
+    first_damage = verifying._first_damage
+
+    def pending_meanwhile(store, index):
+        open_store(path).log.remove("done", index)
+        return first_damage(store, index)
+
+    monkeypatch.setattr(verifying, "_first_damage", pending_meanwhile)
+    with writing_tiles(place_of(path)):
+        assert verify(path) == []
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_tile_that_a_sweep_writes_while_it_is_verified_has_lost_no_record(path, monkeypatch, ended):
+    record = path / "tiles/done/c.1.0"
+    content, lost_record = record.read_bytes(), verifying._lost_record
+    record.unlink()
+    assert [str(damage.file) for damage in verify(path)] == ["tiles/done/c.1.0"]
+
+    with ExitStack() as stack:
+
+        def written_meanwhile(store, index):
+            found = lost_record(store, index)
+            if ended:
+                record.write_bytes(content)
+            else:
+                stack.enter_context(writing_tiles(place_of(path)))
+            return found
+
+        monkeypatch.setattr(verifying, "_lost_record", written_meanwhile)
+        assert verify(path) == []
+
+
+def test_a_store_that_is_extended_while_it_is_opened_is_opened_as_it_is_then(path, monkeypatch):
+    def extended_meanwhile(*args, **options):
+        monkeypatch.setattr(zarr_store, "open_store", open_store)
+        store = open_store(*args, **options)
+        prepare_store(small_plan(**{**PLAN, "alpha": [1, 8, 16]}), path, extend=True)
+        return store
+
+    monkeypatch.setattr(zarr_store, "open_store", extended_meanwhile)
+    assert open_results(path).load()["ipc"].isnull().all(["warps", "replicate", "op"]).values.tolist() == [False, False, True]
 
 
 def test_what_is_not_done_is_said(path, capsys):

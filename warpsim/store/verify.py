@@ -55,8 +55,7 @@ def damaged_tiles(store: Store) -> list[Damage]:
     """
     log = store.log
     done = log.tiles(DONE)
-    damages = [*map(partial(_damage, store), done), *map(partial(_lost_record, store), _without_record(store, done))]
-    damages += _kept_damages(store, {*done})
+    damages = [*map(partial(_damage, store), done), *_lost_records(store, done), *_kept_damages(store, {*done})]
     for kind in (FAILED, KEPT):
         tiles = log.tiles(kind)
         lost = {*tiles} - log.records(kind, tiles).keys()
@@ -90,6 +89,12 @@ def chunks_of(store: Store, index: int, name: str, own: Sequence[int]) -> Iterat
 
 
 def _damage(store: Store, index: int) -> Damage | None:
+    """Returns the first damage of a tile, unless an extension has made it pending meanwhile."""
+    damage = _first_damage(store, index)
+    return damage if damage is not None and store.log.has(DONE, index) else None
+
+
+def _first_damage(store: Store, index: int) -> Damage | None:
     path, key = str(store.path), store.log.key(DONE, index)
     record = store.log.records(DONE, [index]).get(index)
     if record is None:
@@ -105,6 +110,8 @@ def _kept_damages(store: Store, done: Collection[int]) -> Iterator[Damage]:
     records = store.log.records(KEPT, [index for index in store.log.tiles(KEPT) if index not in done])
     for index, record in records.items():
         arrays = _read(store, index, record[SIZES])
+        if not store.log.has(KEPT, index):  # the tile has been done meanwhile
+            continue
         if isinstance(arrays, Damage):
             yield arrays
             continue
@@ -132,15 +139,20 @@ def _read(store: Store, index: int, lengths: Mapping[str, int]) -> dict[str, NDA
     return arrays
 
 
-def _without_record(store: Store, done: Sequence[int]) -> list[int]:
-    """Returns the tiles that are not recorded as done, or as done in part.
+def _lost_records(store: Store, done: Sequence[int]) -> list[Damage]:
+    """Returns a damage for each tile that has results, but is not recorded as done, or as done in part.
 
-    There are none while a sweep runs, or after it was killed: it writes the data of a tile first.
+    None are looked for while a sweep runs, or after it was killed: it writes the data of a tile first.
     """
     if has_leases(store.place):
         return []
     recorded = {*done, *store.log.tiles(KEPT)}
-    return [index for index in range(len(store.grid)) if index not in recorded]
+    damages = [_lost_record(store, index) for index in range(len(store.grid)) if index not in recorded]
+    lost = [damage for damage in damages if damage is not None]
+    if not lost or has_leases(store.place):
+        return []
+    recorded = {*store.log.tiles(DONE), *store.log.tiles(KEPT)}  # a sweep may have ended meanwhile
+    return [damage for damage in lost if damage.tile not in recorded]
 
 
 def _lost_record(store: Store, index: int) -> Damage | None:

@@ -169,12 +169,15 @@ def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
     Raises:
         StoreError: there is no warpsim store at this path.
     """
-    store = open_store(path, read_only=True)
-    try:
-        dataset: xr.Dataset = xr.open_zarr(CheckedChunks(store.arrays[VALID.name].store, store), chunks=None)
-    except Exception as error:  # Zarr and xarray raise exceptions of many types
-        reason = f"{type(error).__name__}: {shortened(error)}"
-        raise StoreError(f"{store.path}: its metadata or labels cannot be read ({reason})") from None
+    while True:
+        store = open_store(path, read_only=True)
+        try:
+            dataset: xr.Dataset = xr.open_zarr(CheckedChunks(store.arrays[VALID.name].store, store), chunks=None)
+        except Exception as error:  # Zarr and xarray raise exceptions of many types
+            reason = f"{type(error).__name__}: {shortened(error)}"
+            raise StoreError(f"{store.path}: its metadata or labels cannot be read ({reason})") from None
+        if all(dataset.sizes[dim] == len(labels) for dim, labels in store.coordinates.items()):
+            break  # otherwise another process has extended the store meanwhile
     dataset.attrs["provenance"] = Provenance(dataset.attrs.get("provenance", ""))
     del dataset.attrs[VERSION]  # what is saved of it is no store
     opened = dataset[list(store.arrays)]
