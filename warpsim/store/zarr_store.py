@@ -35,6 +35,9 @@ from warpsim.store.status import DONE, FAILED, KEPT, TILES, Status, TileLog, til
 VERSION = "warpsim_schema"
 """Attribute of the root with the version of the schema."""
 
+_ATTEMPTS = 5
+"""Times that a store is opened which others extend meanwhile, before its labels count as damaged."""
+
 MAX_CHUNK = 10**8
 """Values in a chunk, at most, so that a damaged store does not fill the memory."""
 
@@ -169,7 +172,7 @@ def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
     Raises:
         StoreError: there is no warpsim store at this path.
     """
-    while True:
+    for _ in range(_ATTEMPTS):
         store = open_store(path, read_only=True)
         try:
             dataset: xr.Dataset = xr.open_zarr(CheckedChunks(store.arrays[VALID.name].store, store), chunks=None)
@@ -178,6 +181,8 @@ def open_results(path: str | os.PathLike[str]) -> xr.Dataset:
             raise StoreError(f"{store.path}: its metadata or labels cannot be read ({reason})") from None
         if all(dataset.sizes[dim] == len(labels) for dim, labels in store.coordinates.items()):
             break  # otherwise another process has extended the store meanwhile
+    else:
+        raise StoreError(f"{store.path}: its labels do not fit its arrays; check it with `warpsim verify`")
     dataset.attrs["provenance"] = Provenance(dataset.attrs.get("provenance", ""))
     del dataset.attrs[VERSION]  # what is saved of it is no store
     opened = dataset[list(store.arrays)]
