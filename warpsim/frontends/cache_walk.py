@@ -18,6 +18,7 @@ _DIRTY = SECTORS  # bit of the first sector that has been stored
 _RUNS, _AT_BARRIER, _ENDED = 0, 1, 2  # states of a warp
 _SLOT_BITS = 20  # of a warp in the queue, below its time
 _NO_BARRIER = 2**62
+_RECENT = 4096  # lines of which a cluster of SMs remembers the latest read of L2
 _COPY = 2**58  # from the number of a line to that of its copy in the other half of L2
 
 
@@ -189,15 +190,28 @@ def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled, sinc
 
 
 @compiled
-def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since):  # type: ignore[no-untyped-def]
+def coalesced(recent, cluster, window, line, wanted, begin):  # type: ignore[no-untyped-def]
+    """Returns whether a read of L2 goes with one of the same sectors by an SM of the same cluster, begun in a window before.
+
+    If not, it is the one with which later reads go. `recent` has line, sectors and time of the latest read by its hash.
+    """
+    place = cluster * _RECENT + hashed(line, _RECENT)
+    if recent[0, place] == line and begin < recent[2, place] + window and not wanted & ~recent[1, place]:
+        return True
+    recent[0, place], recent[1, place], recent[2, place] = line, wanted, begin
+    return False
+
+
+@compiled
+def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since, recent, clusters):  # type: ignore[no-untyped-def]
     """A warp of an SM accesses lines at a time, when L2 has been filled with so many lines.
 
     It finds what was used at a time in L1, or when L2 had been filled with so many lines (`since`), or later. Returns the
-    sectors that L1 misses, those that L2 misses, too, when the data is there, with how many lines L2 is filled then, and how many
-    lines L1 has taken in.
+    sectors that L1 misses, those that L2 misses, too, when the data is there, with how many lines L2 is filled then, how many
+    lines L1 has taken in, and the sectors that L2 reads for other SMs as well (`coalesced`).
     """
     l1_size, l1_cycles = sizes[0], latencies[0]
-    beyond_l1, beyond_l2, arrival, taken_in = 0, 0, begin, 0
+    beyond_l1, beyond_l2, arrival, taken_in, together = 0, 0, begin, 0, 0
     half = sm % halves if halves > 1 else -1
     first = sm * l1_size[0] * l1_size[1]
     for k in range(count):
@@ -215,9 +229,11 @@ def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, l
             if what == _CACHED:
                 fill(l1, way, missing, ready)
             beyond_l1 += sectors_in(missing)
+            if what != _STORE and clusters[1] > 0 and coalesced(recent, sm // clusters[0], clusters[1], lines[k], missing, begin):
+                together += sectors_in(missing)
             beyond_l2 += sectors_in(absent)
             arrival = max(arrival, ready)
-    return beyond_l1, beyond_l2, arrival, filled, taken_in
+    return beyond_l1, beyond_l2, arrival, filled, taken_in, together
 
 
 @compiled
@@ -263,14 +279,16 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
 
     Adds to counts[0, instruction] for the first blocks, and to counts[1, instruction] from block `settled` on: accesses; those
     that L1 serves in full; sectors that L1 misses; of the accesses that miss, those that L2 serves in full; sectors that memory
-    moves; and the cycles for which data is still on its way, of the accesses that L1 serves in full, and of those that L2 does.
+    moves; the cycles for which data is still on its way, of the accesses that L1 serves in full, and of those that L2 does; and
+    the sectors that L2 reads for several SMs of a cluster at once, beyond those for the first one.
     """
     addresses, place, kind, width, block_warps, group, index, step, moved, rows, first, warp_first = accesses
     spent, arrives, lead, barriers, furthest, part, left, since_gap = timing
-    sms, resident, sizes, halves, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
+    sms, resident, sizes, halves, clusters, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
     listed, seats = len(warp_first) > 1, sms * resident
     blocks = (len(warp_first) - 1) // block_warps if listed else len(group)
     l1, l2 = empty_cache(sms * sizes[0][0] * sizes[0][1]), empty_cache(sizes[1][0] * sizes[1][1])
+    recent = np.full((3, (sms // clusters[0] + 1) * _RECENT if clusters[1] > 0 else 1), -1, np.int64)
     lines, masks = np.zeros(2 * LANES, np.int64), np.zeros(2 * LANES, np.int64)
     filled, filled_by = np.int64(1), np.zeros(seats, np.int64)  # lines with which L2 has been filled, and of these, by a block
     block_of, passed, next_block = np.full(seats, -1, np.int64), np.zeros(seats, np.int64), np.int64(0)
@@ -280,8 +298,8 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     queue = [np.int64(0) for _ in range(0)]  # warps by time
     brought = np.zeros((3, len(left)), np.int64)  # by position: accesses, and the lines that they brought into L1 and L2
     since, owed = np.zeros((slots, 2), np.int64), np.zeros((slots, 2))
-    together = min(seats, blocks)
-    warps = (-(-together // sms) * block_warps, together * block_warps)  # that share an L1, and L2
+    at_once = min(seats, blocks)
+    warps = (-(-at_once // sms) * block_warps, at_once * block_warps)  # that share an L1, and L2
     for seat in range(min(seats, blocks)):
         block_of[seat] = next_block
         begin = np.int64(next_block * launch_interval)
@@ -306,8 +324,8 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                 count = lines_of(addresses[call, lane : lane + LANES], shift, width[call], lines, masks)
             if count > 0:
                 what, before = kind[call], filled
-                beyond_l1, beyond_l2, arrival, filled, taken_in = access_caches(
-                    lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since[slot]
+                beyond_l1, beyond_l2, arrival, filled, taken_in, together = access_caches(
+                    lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since[slot], recent, clusters
                 )
                 filled_by[seat] += filled - before
                 brought[0, at] += 1
@@ -317,6 +335,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                 row[0] += 1
                 row[2] += beyond_l1
                 row[4] += beyond_l2
+                row[7] += together
                 if beyond_l1 == 0:
                     row[1] += 1
                     row[5] += arrival - begin - latencies[0]

@@ -4,7 +4,8 @@ The blocks of the chip, or of a few SMs, run together as residency allows, and t
 L1 is that of an SM: write-through, with allocation by stores, and bypassed by atomics. L2 is the share of the chip's that
 belongs to so many SMs; a store hits it if it overwrites what has been stored before, since then it adds nothing to what is
 written to memory. If it has halves, what an SM loads from the other half is copied to its own. Both replace the line that was
-used longest ago. L1 fetches single sectors, and L2 pairs. A sector that is on its way is hit, and late. A launch begins with an
+used longest ago. L1 fetches single sectors, and L2 pairs. A sector that is on its way is hit, and late. Where a coalescer stands
+before L2, an SM that reads what another one of its cluster reads just then has L2 read it once. A launch begins with an
 empty L2; what L2 still holds of its stores at the end, DRAM does not see.
 """
 
@@ -28,7 +29,7 @@ from warpsim.units import SECTOR_BYTES
 CACHED, BYPASS_L1, STORE = 0, 1, 2
 """Kinds of accesses: a load through L1, an access that L1 never serves, and a store."""
 
-_COLUMNS, _BEYOND_L2 = 7, 4
+_COLUMNS, _BEYOND_L2 = 8, 4
 """Counts of `cache_walk.walk`, and the place of the sectors that miss L1 and L2."""
 
 
@@ -42,6 +43,7 @@ class Hits:
         sectors: mean number of sectors of an access that memory moves, or L2 if hardly any access gets further.
         kept: of a store, the share of what L2 has taken in that it still holds at the end of the launch.
         l1_late, l2_late: cycles for which what L1 serves, or L2, is still on its way, on average.
+        coalesced: share of the sectors missing in L1 that L2 reads for another SM of the cluster at the same time.
     """
 
     l1: float
@@ -50,6 +52,7 @@ class Hits:
     kept: float = 0.0
     l1_late: float = 0.0
     l2_late: float = 0.0
+    coalesced: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Caches:
         l2_bytes: L2 of the chip.
         ways: lines of a set; see params/caches.toml.
         halves: of L2: 2 if each copies what its own SMs read.
+        cluster: SMs of a cluster, of which reads of L2 are coalesced.
+        window: cycles for which later reads of the same sectors go with one of L2; 0: none does.
         times: of the chip; without them, warps make accesses in turn, and all data is there at once.
     """
 
@@ -72,6 +77,8 @@ class Caches:
     l2_bytes: int
     ways: int = 16
     halves: int = 1
+    cluster: int = 1
+    window: int = 0
     times: Times = NO_TIMES
 
 
@@ -196,7 +203,11 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
     shared = next((kib for kib in facts["shared_kib"] if kib >= needed), facts["shared_kib"][-1])
     l1 = max(facts["unified_kib"] - shared, 4) * 1024
     halves = 2 if source.l2_of in table["l2_in_halves"] else 1
-    return Caches(resident, chip.sms, l1, mib * 2**20, table["ways"], halves, times_of(chip))
+    coalescer = table["coalescers"].get(chip.name, {"clusters": chip.sms, "window_cycles": 0})
+    cluster = -(-chip.sms // coalescer["clusters"])
+    return Caches(
+        resident, chip.sms, l1, mib * 2**20, table["ways"], halves, cluster, coalescer["window_cycles"], times_of(chip)
+    )
 
 
 @cache
@@ -246,7 +257,8 @@ def hits(
     starts = float(times.launch_interval), times.warp_launch, times.block_launch, times.barrier
     wave = min(sms * caches.resident, walked)
     first = max(wave, walked - wave)
-    walk(given, order, (sms, caches.resident, sizes, caches.halves, latencies, *starts), first, walked_counts)
+    shape = sms, caches.resident, sizes, caches.halves, (caches.cluster, caches.window)
+    walk(given, order, (*shape, latencies, *starts), first, walked_counts)
     later = max(1.0, (share * blocks - first) / (walked - first)) if walked > first else 0.0
     counts = walked_counts[0] + later * walked_counts[1]
     stores = np.unique(accesses.place[accesses.kind == STORE])
@@ -288,7 +300,7 @@ def _kept(sectors: NDArray[np.float64], stores: NDArray[np.int64], caches: Cache
 
 
 def _summary(row: NDArray[np.float64], kept: float) -> Hits:
-    warps, in_l1, beyond_l1, in_l2, beyond_l2, late_in_l1, late_in_l2 = row.tolist()
+    warps, in_l1, beyond_l1, in_l2, beyond_l2, late_in_l1, late_in_l2, together = row.tolist()
     left = warps - in_l1
     l1_late, l2_late = late_in_l1 / max(1.0, in_l1), late_in_l2 / max(1.0, in_l2)
     if left <= 0:
@@ -296,4 +308,4 @@ def _summary(row: NDArray[np.float64], kept: float) -> Hits:
     further = left - in_l2
     few = further < 0.02 * left
     sectors = beyond_l1 / left if few else beyond_l2 / further
-    return Hits(in_l1 / warps, in_l2 / left, sectors, kept, l1_late, l2_late)
+    return Hits(in_l1 / warps, in_l2 / left, sectors, kept, l1_late, l2_late, together / max(1.0, beyond_l1))

@@ -413,6 +413,8 @@ def _with_hits(access: Access, hit: Hits, op: str) -> Access:
         found["l2_kept"] = round(float(hit.kept), 4)
     else:
         found |= {"l1_late_cycles": round(hit.l1_late), "l2_late_cycles": round(hit.l2_late)}
+        if op not in ATOMIC_OPS:
+            found["l2_coalesced"] = round(float(hit.coalesced), 4)
     return access.model_copy(update=found)
 
 

@@ -107,7 +107,7 @@ def _estimated(flow: Flow, places: list[Place], found: Mapping[Place, Hits], not
 
 
 def _mean(several: list[Hits]) -> Hits:
-    rows = np.array([(one.l1, one.l2, one.sectors, one.kept, one.l1_late, one.l2_late) for one in several])
+    rows = np.array([(one.l1, one.l2, one.sectors, one.kept, one.l1_late, one.l2_late, one.coalesced) for one in several])
     return Hits(*rows.mean(axis=0).tolist())
 
 
