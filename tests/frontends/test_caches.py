@@ -45,7 +45,7 @@ def test_a_copy_never_hits():
 
 
 def test_reads_of_a_cluster_go_together_within_a_window():
-    """Blocks start 10 cycles apart, each on its own SM, and load the same line; those of a cluster within 25 cycles go together."""
+    """Blocks start 10 cycles apart, each on its own SM, and load one line; of a cluster, those within 25 cycles go together."""
     same = accesses((0, np.tile(4 * LANES, (8, 1))))
     chip = replace(ONE_SM, sms=8, cluster=4, window=25, times=Times(l2=200, memory=(600,), launch_interval=10.0))
     found = hits(same, chip, 8, 8)
