@@ -1,7 +1,9 @@
 """Products of matrices with tensor copies and warp groups: published rates of an H100 beside those simulated from the sources.
 
     git clone https://github.com/pranjalssh/fast.cu && git -C fast.cu checkout 38eb642e
-    python experiments/hardware/products.py fast.cu
+    python experiments/hardware/products.py fast.cu 1.7
+
+The second argument is the clock of the SMs in GHz; left out, that of the chip's file.
 
 The rates are those of the author's text, "Outperforming cuBLAS on H100: a Worklog", 2024, for matrices of 4096 x 4096 in bf16.
 The simulation gets the source, its launch and arguments, and the shapes that the host gives to its tensor maps.
@@ -40,8 +42,8 @@ PRODUCTS = {
 """Those whose blocks copy for themselves; the later ones copy for clusters of blocks."""
 
 
-def simulated(source: Path, one: Product) -> float:
-    """Returns the simulated TFLOP/s of a product."""
+def simulated(source: Path, one: Product, clock_ghz: float | None) -> float:
+    """Returns the simulated TFLOP/s of a product at a clock; None: that of the chip's file."""
     m, n, k = one.tile
     tiles = {one.lines[0]: f"tile:{N}x{N}:{k}x{m}:{BYTES}", one.lines[1]: f"tile:{N}x{N}:{k}x{n}:{BYTES}"}
     launch = (one.blocks, one.threads, (m + n) * k * BYTES * one.stages)
@@ -49,17 +51,16 @@ def simulated(source: Path, one: Product) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         kernel = ws.kernels.from_cuda(source, "sm_90a", one.function, launch, args=arguments, patterns=tiles, caches="h100")
-    grid = ws.Launch(block_warps=one.threads // 32, blocks=one.blocks)
-    cycles = float(ws.simulate("h100", kernel, launch=grid, scheduler="gty", replicates=2).cycles.mean())
-    return 2 * N**3 / (cycles / ws.load_gpu("h100").clock_ghz * 1e-9) / 1e12
+    time = ws.launch_time("h100", kernel, one.blocks, clock_ghz=clock_ghz, scheduler="gty", replicates=2)
+    return 2 * N**3 / time.microseconds.mean / 1e6
 
 
 def main() -> None:
     """Prints a table."""
-    source = Path(sys.argv[1]) / "matmul.cu"
+    source, clock = Path(sys.argv[1]) / "matmul.cu", float(sys.argv[2]) if len(sys.argv) > 2 else None
     print("| kernel | | published, TFLOP/s | simulated | difference, % |\n| --- | --- | --- | --- | --- |")
     for what, one in PRODUCTS.items():
-        found = simulated(source, one)
+        found = simulated(source, one, clock)
         name = one.function.partition("<")[0]
         print(f"| `{name}` | {what} | {one.published} | {found:.0f} | {100 * (found / one.published - 1):+.0f} |", flush=True)
 

@@ -1,11 +1,13 @@
-// Rates that `warpsim measure` does not measure: pairs of operations, stores that stay in L2, and reads of L2 by several SMs.
+// What `warpsim measure` does not measure: pairs of operations, L2 without DRAM, reads of L2 by several SMs, and what L1 keeps.
 //
 //     nvcc -arch=sm_90 -O3 -o rates rates.cu && ./rates > rates.csv
 //     ncu --cache-control none --csv --metrics lrc__xbar2gpc_sectors_op_read.sum,lrc__lts2lrc_sectors_op_read.sum -k together ./rates
 //
 // The second command counts what L2 reads, and what SMs get of it, while single warps of n SMs each read the same line once at a
 // random time in every period of t cycles (rows "together"). Reads go together within a window of w cycles where SMs get
-// 1 + w (n / clusters - 1) / (t - 1000) times as much as L2 reads.
+// 1 + w (n / clusters - 1) / (t - 1000) times as much as L2 reads. With -k twice and the metrics
+// l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum and l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum it counts what hits
+// L1 while blocks read some sets of data after each other, each one twice.
 
 #include <cstdio>
 
@@ -102,6 +104,19 @@ __global__ void together(const float *x, float *sink, unsigned lines, int period
     }
 }
 
+__global__ void twice(const float *x, float *sink, int words, int sets)
+{
+    float sum = 0;
+    for (int set = 0; set < sets; set++)
+        for (int pass = 0; pass < 2; pass++) {
+            for (int i = threadIdx.x; i < words; i += blockDim.x)
+                sum += x[((size_t)blockIdx.x * sets + set) * words + i];
+            __syncthreads();
+        }
+    if (sum == 12345.678f)
+        sink[0] = sum;
+}
+
 template <class Run>
 float least_ms(Run run)
 {
@@ -157,5 +172,15 @@ int main()
                 together<<<SMS, 32, 160 << 10>>>((float *)x, (float *)y, lines, period, active, which++);
                 printf("together,%d SMs and %u lines in %d cycles,\n", active, lines, period);
             }
+    for (int shared : {-1, 100}) {  // percent of L1 that the driver is asked for, or its own choice: 32 and 228 of 256 KiB
+        cudaFuncSetAttribute(twice, cudaFuncAttributePreferredSharedMemoryCarveout, shared);
+        for (int kib : {8, 16, 32, 64, 96, 128, 160, 192})
+            for (int blocks : {1, 4})
+                for (int sets : {1, 2, 4, 8, 16})
+                    if (shared < 0 || kib <= 64) {
+                        twice<<<SMS * blocks, 256>>>((float *)x, (float *)y, kib * 256 / blocks, sets);
+                        printf("twice,%d sets of %d KiB in %d blocks of an SM with %s,\n", sets, kib, blocks, shared < 0 ? "224 KiB of L1" : "28 KiB");
+                    }
+    }
     fprintf(stderr, "%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
 }

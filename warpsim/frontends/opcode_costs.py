@@ -22,7 +22,7 @@ waits for 9.6, 8.6, 11.6 and 8.2 cycles of `branch_resolving` on average (V100, 
 _TWO_PASSES = ("IMAD.WIDE", "IMAD.HI")
 """Beginnings of opcodes that need two passes of their unit. Multiplications into 64 bits have half the rate of others (notes of
 two public repositories: 32 results per SM and cycle of an RTX 4090; half the rate of IMAD on a GB10), and stall counts of ptxas
-are two cycles longer for upper halves. On an H200 a scheduler issues an IMAD.HI in 4.05 cycles, an IMAD in 2.01."""
+are two cycles longer for upper halves. On an H200 either takes 4.3 cycles of a scheduler (experiments/hardware/rates.csv)."""
 
 _HOLDS, _HOLDS_SINCE = "IMAD.WIDE", 80
 """Beginning of opcodes that take the issue port for one cycle more, and from which compute capability on, times ten. The
