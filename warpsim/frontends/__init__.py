@@ -15,6 +15,7 @@
     dependences      which instructions an instruction waits for
     async_copies     copies into shared memory, and what waits for them
     opcodes          operation classes, by params/opcodes; how much matrix instructions multiply
+    opcode_costs     what single opcodes cost in addition to their class
     geometry         the launch, and the blocks that stand for its grid
     parameters       the kernel's parameters and their arguments; structures: members of those
     integers         what integer instructions compute; floats: those of single precision that divide integers

@@ -11,7 +11,7 @@ import numpy as np
 from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread, is_update, space_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware.gpu import Shared
-from warpsim.kernels.access import thread_addresses, ways_of_today
+from warpsim.kernels.access import ways_of_today
 from warpsim.kernels.instruction import MAX_ADDRESS, MAX_STRIDE, Access
 from warpsim.units import LINE_BYTES, WARP_LANES
 
@@ -36,14 +36,6 @@ def ways_of(one: MachineInstruction, tally: Tally) -> float:
     if not is_update(one) or {"POPC", "ARRIVE"} & set(one.opcode.split(".")):
         return mean
     return min(WARP_LANES, max(mean, tally.updates / (tally.warps - tally.unknown)))
-
-
-def lines_of(access: Access) -> int:
-    """Returns how many lines a warp accesses."""
-    if access.pattern == "random":
-        return WARP_LANES
-    last = access.bytes_per_thread - 1
-    return len({place // LINE_BYTES for first in thread_addresses(access) for place in (first, first + last)})
 
 
 def conflict_degree(addresses: Addresses, width: Width) -> int:
