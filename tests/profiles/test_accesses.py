@@ -73,3 +73,30 @@ def test_counters_of_the_first_versions_have_other_names(monkeypatch):
     monkeypatch.setattr(report, "_actions", lambda path: iter([(path, 0, action, [])]))
     _, second = report.read_launch("a.ncu-rep").code
     assert second.counts["memory_l2_theoretical_sectors_global"] == 32.0
+
+
+@pytest.mark.parametrize("readers", [1.0, 1.6])
+def test_reads_of_l2_for_several_sms_are_those_of_one_for_l2_alone(readers):
+    """L2 counts the reads that its coalescer joins once; the SMs asked for all lines, none of which L1 held."""
+    loads = ACCESSES / 2
+    of_l2 = {
+        "lts__t_requests_srcunit_tex_op_read.sum": loads / readers,
+        "lts__t_sectors_srcunit_tex_op_read.sum": 4 * loads / readers,
+        "lts__t_sectors_srcunit_tex.sum": 4 * loads / readers + 4 * loads,
+        "l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum": 4 * loads,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 4 * loads,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum": 0,
+        "lrc__average_xbar2gpc_sectors_op_read.ratio": readers,
+    }
+    profiled = launch(of_l2)
+    assert "SMs that a read of L2 serves" in inputs_of(profiled)
+    load, store = made(profiled, "LDG"), made(profiled, "STG")
+    assert load.access.l2_coalesced == pytest.approx(1 - 1 / readers) and store.access.l2_coalesced == 0
+    assert load.access.l1_hit == 0 and load.cost.bytes_per_request == store.cost.bytes_per_request == 128
+
+
+def test_copies_past_l1_make_the_wavefronts_of_shared_memory_alone():
+    wavefronts = {"memory_l1_wavefronts_shared": 6.0 * WARPS * TRIPS, "memory_access_size_type": 128.0}
+    for width, passes in (("E.BYPASS.128", 6), ("E", 6 + 4)):
+        profiled = counted(launch(texts={3: f"LDGSTS.{width} [R6], [R4.64]"}), 3, **wavefronts)
+        assert made(profiled, "LDGSTS").cost.passes == passes

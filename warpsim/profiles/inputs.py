@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpsim.profiles.launch import ProfiledLaunch
-from warpsim.profiles.traffic import counts_of_sectors, hit_rate_of_l1, known_between_caches, l2_clock, passes_of_l1
+from warpsim.profiles.traffic import READERS, counts_of_sectors, hit_rate_of_l1, known_between_caches, l2_clock, passes_of_l1
 from warpsim.profiles.updates import updates
 
 
@@ -18,6 +18,8 @@ def inputs_of(launch: ProfiledLaunch) -> tuple[str, ...]:
         found.append("sectors between L1 and L2")
     if launch.get("lts__t_requests_srcunit_tex_op_read.sum"):
         found.append("lines that L1 asked L2 for")
+    if launch.get(READERS):
+        found.append("SMs that a read of L2 serves")
     if launch.get("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"):
         found.append("local sectors and their misses")
     if any(one.counts.get("memory_l1_wavefronts_shared") for one in launch.code):

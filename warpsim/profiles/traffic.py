@@ -26,7 +26,7 @@ _OF_LOADS_FROM_L2, _OF_BOTH = "l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum
 _OF_STORES_TO_L2 = "lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum"
 """Counters of sectors between L1 and L2: that loads brought, of loads and stores together, and that stores sent."""
 
-_READERS = "lrc__average_xbar2gpc_sectors_op_read.ratio"
+READERS = "lrc__average_xbar2gpc_sectors_op_read.ratio"
 """SMs to which a sector goes that L2 reads, on average: its request coalescer joins reads of SMs of one cluster."""
 
 _PASSES = "l1tex__data_pipe_lsu_wavefronts"
@@ -139,7 +139,7 @@ def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
     read, written = _read_by_sms(launch), launch.need("dram__bytes_write.sum")
     requests, of_requests = (launch.get(f"lts__t_{what}_srcunit_tex_op_read.sum") for what in ("requests", "sectors"))
     fetched, came = launch.get(_OF_LOADS_FROM_L2), launch.get(*_OF_STORES_TO_L2)
-    readers = max(1.0, launch.get(_READERS) or 1.0)  # L2's own counters see reads that are joined once
+    readers = max(1.0, launch.get(READERS) or 1.0)  # L2's own counters see reads that are joined once
     load_merged = _share_of(None if fetched is None else fetched - local_missed, loads * (1 - measured))
     missed = (loads * (1 - measured) * load_merged + local_missed) * SECTOR_BYTES
     of_both = launch.get(_OF_BOTH)
