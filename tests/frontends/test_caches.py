@@ -14,7 +14,7 @@ from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches,
 from warpsim.frontends.errors import AssumptionWarning
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.reuse import _neighbours
-from warpsim.frontends.timing import Times, Timing
+from warpsim.frontends.timing import NO_TIMES, Times, Timing
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.traversal import walk
 
@@ -54,6 +54,7 @@ def test_reads_of_a_cluster_go_together_within_a_window():
     assert hits(same, replace(chip, window=31), 8, 8)[0].coalesced == 6 / 8
     assert hits(same, replace(chip, cluster=8, window=71), 8, 8)[0].coalesced == 7 / 8
     assert hits(same, replace(chip, window=0), 8, 8)[0].coalesced == 0
+    assert hits(same, replace(chip, times=NO_TIMES), 8, 8)[0].coalesced == 0
     other_sectors = accesses((0, np.array([64 * (n % 2) + 4 * (LANES % 8) for n in range(8)])))
     assert hits(other_sectors, replace(chip, cluster=8), 8, 8)[0].coalesced == 0
     assert hits(accesses((0, np.tile(4 * LANES, (8, 1))), kind=STORE), chip, 8, 8)[0].coalesced == 0

@@ -257,7 +257,8 @@ def hits(
     starts = float(times.launch_interval), times.warp_launch, times.block_launch, times.barrier
     wave = min(sms * caches.resident, walked)
     first = max(wave, walked - wave)
-    shape = sms, caches.resident, sizes, caches.halves, (caches.cluster, caches.window)
+    window = 0 if times is NO_TIMES else caches.window  # accesses in turn are at no times
+    shape = sms, caches.resident, sizes, caches.halves, (caches.cluster, window)
     walk(given, order, (*shape, latencies, *starts), first, walked_counts)
     later = max(1.0, (share * blocks - first) / (walked - first)) if walked > first else 0.0
     counts = walked_counts[0] + later * walked_counts[1]
