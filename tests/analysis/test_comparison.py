@@ -7,7 +7,7 @@ from tests.support.model_inputs import BARRIER, LOAD, kernel
 from warpsim import models
 from warpsim.analysis.comparison import VARIANTS, compare
 from warpsim.hardware.gpu import load_gpu
-from warpsim.kernels import Instruction, Kernel, Loop, chain, listing_3_3, mix, vector_add
+from warpsim.kernels import Access, Instruction, Kernel, Loop, chain, listing_3_3, mix, vector_add
 from warpsim.simulation.api import simulate
 from warpsim.simulation.point import from_provenance
 
@@ -49,6 +49,15 @@ def test_copies_count_as_loads_and_arithmetic_comes_before_other_classes(ops, op
     body = [Instruction(name, dst=f"r{number}") for number, name in enumerate(ops.split())]
     results = compare("a100", Kernel(name="k", body=body), warps=[4], **SHORT).results
     assert results.attrs["op"] == op
+
+
+def test_models_have_their_share_of_loads_for_copies():
+    """Models take copies and loads for one class. Of three accesses, the two copies have two thirds of its throughput."""
+    load, copy = (Instruction(op, dst="r", access=Access()) for op in ("load", "async_copy"))
+    body = (Loop(body=(copy, copy, load), trips=None),)
+    found = [compare("a100", Kernel(name="k", body=body), warps=[4], op=op, **SHORT) for op in ("load", "async_copy")]
+    loads, copies = (one.results.model_throughput.sel(model="volkov").item() for one in found)
+    assert 0 < copies == pytest.approx(2 * loads)
 
 
 def test_a_simulation_can_be_repeated(found):

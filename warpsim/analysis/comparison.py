@@ -23,9 +23,11 @@ from warpsim.hardware.sections import MOST_SMS, SLICE_SMS
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.iteration import stores_run_free
+from warpsim.kernels.traversal import expected_executions
 from warpsim.results import schema
 from warpsim.simulation.api import builder_arguments, simulate_dataset
 from warpsim.simulation.point import Point, free_stores, make_point
+from warpsim.units import ACCESS_KINDS
 
 __all__ = ["VARIANTS", "Comparison", "compare", "default_sms"]
 
@@ -219,12 +221,22 @@ def _ask_where_covered(
     return (values, words), [f"not at {n} warps: {error}" for n, error in refused.items()][:1]
 
 
+def _share_of_class(kernel: Kernel, op: str) -> float:
+    """Returns the share of an operation class in what models, to which all accesses are loads or stores, count as one class."""
+    times: dict[str, float] = {}
+    for one, count in expected_executions(kernel.body, kernel.block_warps):
+        times[one.op] = times.get(one.op, 0.0) + count
+    kind = ACCESS_KINDS.get(op, op)
+    return times.get(op, 0.0) / sum(count for name, count in times.items() if ACCESS_KINDS.get(name, name) == kind)
+
+
 def _ask(
     model: ModuleType, gpu: Gpu, kernel: Kernel, occupancies: list[int], op: str, arguments: Mapping[str, Any]
 ) -> Answer:
     """Returns the throughput and the bottleneck of a model at each occupancy."""
     found = model.throughput(gpu, kernel, warps=occupancies, **arguments)
-    values = found["throughput"].sel(op=op).broadcast_like(xr.DataArray(occupancies, dims="warps")).values
+    of_class = _share_of_class(kernel, op) * found["throughput"].sel(op=ACCESS_KINDS.get(op, op))
+    values = of_class.broadcast_like(xr.DataArray(occupancies, dims="warps")).values
     if "bottleneck" in found:
         return values, [str(word) for word in np.broadcast_to(found["bottleneck"].values, len(occupancies))]
     bottleneck: Callable[..., Any] | None = getattr(model, "bottleneck", None)
