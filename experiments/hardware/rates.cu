@@ -5,7 +5,7 @@
 //
 // The second command counts what L2 reads, and what SMs get of it, while single warps of n SMs each read the same line once at a
 // random time in every period of t cycles (rows "together"). Reads go together within a window of w cycles where SMs get
-// 1 + w (n / clusters - 1) / (t - 1000) times as much as L2 reads. With -k twice and the metrics
+// 1 + w (n / GPCs - 1) / (t - 1000) times as much as L2 reads. With -k twice and the metrics
 // l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum and l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum it counts what hits
 // L1 while blocks read some sets of data after each other, each one twice.
 

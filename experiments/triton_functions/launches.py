@@ -6,6 +6,7 @@ import math
 import tomllib
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,6 +73,7 @@ def launches() -> list[dict[str, Any]]:
     return found
 
 
+@cache
 def measured() -> dict[str, Measured]:
     """Returns the measurements by name."""
     clocks = {row["name"]: float(row["clock_ghz"]) for row in read_rows(HERE / "clocks.csv")}

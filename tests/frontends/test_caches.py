@@ -44,19 +44,19 @@ def test_a_copy_never_hits():
     assert found[0].sectors == 4
 
 
-def test_reads_of_a_cluster_go_together_within_a_window():
-    """Blocks start 10 cycles apart, each on its own SM, and load one line; of a cluster, those within 25 cycles go together."""
+def test_reads_of_a_gpc_go_together_within_a_window():
+    """Blocks start 10 cycles apart, each on its own SM, and load one line; of a GPC, those within 25 cycles go together."""
     same = accesses((0, np.tile(4 * LANES, (8, 1))))
-    chip = replace(ONE_SM, sms=8, cluster=4, window=25, times=Times(l2=200, memory=(600,), launch_interval=10.0))
+    chip = replace(ONE_SM, sms=8, gpc_sms=4, window=25, times=Times(l2=200, memory=(600,), launch_interval=10.0))
     found = hits(same, chip, 8, 8)
-    # in each cluster the second and the third go with the first; the fourth, 30 cycles later, reads again
+    # in each GPC the second and the third go with the first; the fourth, 30 cycles later, reads again
     assert found[0].coalesced == 4 / 8
     assert hits(same, replace(chip, window=31), 8, 8)[0].coalesced == 6 / 8
-    assert hits(same, replace(chip, cluster=8, window=71), 8, 8)[0].coalesced == 7 / 8
+    assert hits(same, replace(chip, gpc_sms=8, window=71), 8, 8)[0].coalesced == 7 / 8
     assert hits(same, replace(chip, window=0), 8, 8)[0].coalesced == 0
     assert hits(same, replace(chip, times=NO_TIMES), 8, 8)[0].coalesced == 0
     other_sectors = accesses((0, np.array([64 * (n % 2) + 4 * (LANES % 8) for n in range(8)])))
-    assert hits(other_sectors, replace(chip, cluster=8), 8, 8)[0].coalesced == 0
+    assert hits(other_sectors, replace(chip, gpc_sms=8), 8, 8)[0].coalesced == 0
     assert hits(accesses((0, np.tile(4 * LANES, (8, 1))), kind=STORE), chip, 8, 8)[0].coalesced == 0
 
 

@@ -18,7 +18,7 @@ _DIRTY = SECTORS  # bit of the first sector that has been stored
 _RUNS, _AT_BARRIER, _ENDED = 0, 1, 2  # states of a warp
 _SLOT_BITS = 20  # of a warp in the queue, below its time
 _NO_BARRIER = 2**62
-_RECENT = 4096  # lines of which a cluster of SMs remembers the latest read of L2
+_RECENT = 4096  # lines of which the latest read of L2 by a GPC is remembered
 _COPY = 2**58  # from the number of a line to that of its copy in the other half of L2
 
 
@@ -190,12 +190,12 @@ def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled, sinc
 
 
 @compiled
-def coalesced(recent, cluster, window, line, wanted, begin):  # type: ignore[no-untyped-def]
-    """Returns whether a read of L2 goes with one of the same sectors by an SM of the same cluster, begun in a window before.
+def coalesced(recent, gpc, window, line, wanted, begin):  # type: ignore[no-untyped-def]
+    """Returns whether a read of L2 goes with one of the same sectors by an SM of the same GPC, begun in a window before.
 
     If not, it is the one with which later reads go. `recent` has line, sectors and time of the latest read by its hash.
     """
-    place = cluster * _RECENT + hashed(line, _RECENT)
+    place = gpc * _RECENT + hashed(line, _RECENT)
     if recent[0, place] == line and begin < recent[2, place] + window and not wanted & ~recent[1, place]:
         return True
     recent[0, place], recent[1, place], recent[2, place] = line, wanted, begin
@@ -203,7 +203,7 @@ def coalesced(recent, cluster, window, line, wanted, begin):  # type: ignore[no-
 
 
 @compiled
-def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since, recent, clusters):  # type: ignore[no-untyped-def]
+def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since, recent, coalescer):  # type: ignore[no-untyped-def]
     """A warp of an SM accesses lines at a time, when L2 has been filled with so many lines.
 
     It finds what was used at a time in L1, or when L2 had been filled with so many lines (`since`), or later. Returns the
@@ -229,7 +229,8 @@ def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, l
             if what == _CACHED:
                 fill(l1, way, missing, ready)
             beyond_l1 += sectors_in(missing)
-            if what != _STORE and clusters[1] > 0 and coalesced(recent, sm // clusters[0], clusters[1], lines[k], missing, begin):
+            gpc, window = sm // coalescer[0], coalescer[1]
+            if what != _STORE and window > 0 and coalesced(recent, gpc, window, lines[k], missing, begin):
                 together += sectors_in(missing)
             beyond_l2 += sectors_in(absent)
             arrival = max(arrival, ready)
@@ -280,15 +281,15 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     Adds to counts[0, instruction] for the first blocks, and to counts[1, instruction] from block `settled` on: accesses; those
     that L1 serves in full; sectors that L1 misses; of the accesses that miss, those that L2 serves in full; sectors that memory
     moves; the cycles for which data is still on its way, of the accesses that L1 serves in full, and of those that L2 does; and
-    the sectors that L2 reads for several SMs of a cluster at once, beyond those for the first one.
+    the sectors that L2 reads for several SMs of a GPC at once, beyond those for the first one.
     """
     addresses, place, kind, width, block_warps, group, index, step, moved, rows, first, warp_first = accesses
     spent, arrives, lead, barriers, furthest, part, left, since_gap = timing
-    sms, resident, sizes, halves, clusters, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
+    sms, resident, sizes, halves, coalescer, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
     listed, seats = len(warp_first) > 1, sms * resident
     blocks = (len(warp_first) - 1) // block_warps if listed else len(group)
     l1, l2 = empty_cache(sms * sizes[0][0] * sizes[0][1]), empty_cache(sizes[1][0] * sizes[1][1])
-    recent = np.full((3, (sms // clusters[0] + 1) * _RECENT if clusters[1] > 0 else 1), -1, np.int64)
+    recent = np.full((3, (sms // coalescer[0] + 1) * _RECENT if coalescer[1] > 0 else 1), -1, np.int64)
     lines, masks = np.zeros(2 * LANES, np.int64), np.zeros(2 * LANES, np.int64)
     filled, filled_by = np.int64(1), np.zeros(seats, np.int64)  # lines with which L2 has been filled, and of these, by a block
     block_of, passed, next_block = np.full(seats, -1, np.int64), np.zeros(seats, np.int64), np.int64(0)
@@ -325,7 +326,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
             if count > 0:
                 what, before = kind[call], filled
                 beyond_l1, beyond_l2, arrival, filled, taken_in, together = access_caches(
-                    lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since[slot], recent, clusters
+                    lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since[slot], recent, coalescer
                 )
                 filled_by[seat] += filled - before
                 brought[0, at] += 1

@@ -5,7 +5,7 @@ L1 is that of an SM: write-through, with allocation by stores, and bypassed by a
 belongs to so many SMs; a store hits it if it overwrites what has been stored before, since then it adds nothing to what is
 written to memory. If it has halves, what an SM loads from the other half is copied to its own. Both replace the line that was
 used longest ago. L1 fetches single sectors, and L2 pairs. A sector that is on its way is hit, and late. Where a coalescer stands
-before L2, an SM that reads what another one of its cluster reads just then has L2 read it once. A launch begins with an
+before L2, an SM that reads what another one of its GPC reads just then has L2 read it once. A launch begins with an
 empty L2; what L2 still holds of its stores at the end, DRAM does not see.
 """
 
@@ -43,7 +43,7 @@ class Hits:
         sectors: mean number of sectors of an access that memory moves, or L2 if hardly any access gets further.
         kept: of a store, the share of what L2 has taken in that it still holds at the end of the launch.
         l1_late, l2_late: cycles for which what L1 serves, or L2, is still on its way, on average.
-        coalesced: share of the sectors missing in L1 that L2 reads for another SM of the cluster at the same time.
+        coalesced: share of the sectors missing in L1 that L2 reads for another SM of the GPC at the same time.
     """
 
     l1: float
@@ -66,7 +66,7 @@ class Caches:
         l2_bytes: L2 of the chip.
         ways: lines of a set; see params/caches.toml.
         halves: of L2: 2 if each copies what its own SMs read.
-        cluster: SMs of a cluster, of which reads of L2 are coalesced.
+        gpc_sms: SMs of a GPC, of which reads of L2 are coalesced.
         window: cycles for which later reads of the same sectors go with one of L2; 0: none does.
         times: of the chip; without them, warps make accesses in turn, and all data is there at once.
     """
@@ -77,7 +77,7 @@ class Caches:
     l2_bytes: int
     ways: int = 16
     halves: int = 1
-    cluster: int = 1
+    gpc_sms: int = 1
     window: int = 0
     times: Times = NO_TIMES
 
@@ -203,10 +203,10 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
     shared = next((kib for kib in facts["shared_kib"] if kib >= needed), facts["shared_kib"][-1])
     l1 = max(facts["unified_kib"] - shared, 4) * 1024
     halves = 2 if source.l2_of in table["l2_in_halves"] else 1
-    coalescer = table["coalescers"].get(chip.name, {"clusters": chip.sms, "window_cycles": 0})
-    cluster = -(-chip.sms // coalescer["clusters"])
+    coalescer = table["coalescers"].get(chip.name, {"gpcs": chip.sms, "window_cycles": 0})
+    gpc_sms = -(-chip.sms // coalescer["gpcs"])
     return Caches(
-        resident, chip.sms, l1, mib * 2**20, table["ways"], halves, cluster, coalescer["window_cycles"], times_of(chip)
+        resident, chip.sms, l1, mib * 2**20, table["ways"], halves, gpc_sms, coalescer["window_cycles"], times_of(chip)
     )
 
 
@@ -258,7 +258,7 @@ def hits(
     wave = min(sms * caches.resident, walked)
     first = max(wave, walked - wave)
     window = 0 if times is NO_TIMES else caches.window  # accesses in turn are at no times
-    shape = sms, caches.resident, sizes, caches.halves, (caches.cluster, window)
+    shape = sms, caches.resident, sizes, caches.halves, (caches.gpc_sms, window)
     walk(given, order, (*shape, latencies, *starts), first, walked_counts)
     later = max(1.0, (share * blocks - first) / (walked - first)) if walked > first else 0.0
     counts = walked_counts[0] + later * walked_counts[1]

@@ -27,7 +27,7 @@ _OF_STORES_TO_L2 = "lts__t_sectors_srcunit_tex_op_write.sum", "l1tex__m_l1tex2xb
 """Counters of sectors between L1 and L2: that loads brought, of loads and stores together, and that stores sent."""
 
 READERS = "lrc__average_xbar2gpc_sectors_op_read.ratio"
-"""SMs to which a sector goes that L2 reads, on average: its request coalescer joins reads of SMs of one cluster."""
+"""SMs to which a sector goes that L2 reads, on average: its request coalescer joins reads of SMs of one GPC."""
 
 _PASSES = "l1tex__data_pipe_lsu_wavefronts"
 """Beginning of the counters of passes in the data stage of L1, of which an SM makes one a cycle at most."""
