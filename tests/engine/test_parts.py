@@ -169,7 +169,8 @@ def _pass_ports(ports: Any, needs: int, cycle: int, begin: int) -> None:
     record = ports.records[0]
     free, has, held_until = ports_of.times_of_ports(record, begin)
     issued = lanes.filled((cycle - begin) << 6, has)
-    free, has, held_until = ports_of.times_after(free, has, held_until, lanes.spread(needs), issued)
+    more = lanes.earlier_by(lanes.spread(needs), 3 << 6)
+    free, has, held_until = ports_of.times_after(free, has, held_until, lanes.spread(needs), more, issued)
     ports_of.keep_times_of_ports(record, begin, free, has, held_until)
 
 
@@ -178,16 +179,18 @@ _pass_ports_compiled = _pass_ports if config.DISABLE_JIT else numba.njit(_pass_p
 
 def _pass_ports_in_numbers(record: Any, needs: list[int], cycle: int) -> None:
     """The rule of docs/model.md, in whole numbers."""
-    before, backlog = int(record.port_last), record.backlog.tolist()
-    asked = [old + new for old, new in zip(backlog, [*needs, 0, 0, 0, 0], strict=True)]
-    has = max(cycle + 2, before + max(max(asked) - 3, 1))
-    record.backlog = [max(old - (has - before), 0) + new for old, new in zip(backlog, [*needs, 0, 0, 0, 0], strict=True)]
+    before, pairs = int(record.port_last), list(zip(record.backlog.tolist(), [*needs, 0, 0, 0, 0], strict=True))
+    asked = [old + new for old, new in pairs]
+    has = max(max(cycle + 2, before + 1) + max(*needs, 3) - 3, before + max(asked) - 3)
+    record.backlog = [max(old + before - has + new, min(new, 3)) for old, new in pairs]
     record.port_last, record.held_until = has, max(int(record.held_until), before)
 
 
 @examples(200)
 @given(
-    st.lists(st.tuples(st.lists(st.integers(0, 4), min_size=4, max_size=4), st.integers(1, 9)), min_size=1, max_size=12),
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 4) | st.just(40), min_size=4, max_size=4), st.integers(1, 9)), min_size=1, max_size=12
+    ),
     st.one_of(st.integers(0, 12), st.sampled_from([65535, 65536, 65537, 1 << 17])),
 )
 def test_register_ports_as_times_of_lanes(steps: list[tuple[list[int], int]], late: int) -> None:

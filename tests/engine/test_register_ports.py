@@ -9,8 +9,9 @@ import pytest
 
 from tests.engine.test_against_reference import assert_same
 from tests.support.cases import Case, small_gpu
+from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.residency import Launch
-from warpsim.kernels import Instruction, Kernel, Loop
+from warpsim.kernels import Cost, Instruction, Kernel, Loop
 from warpsim.simulation.encode import encode
 
 AMPERE = small_gpu(sm={"schedulers": 1}, core={"register_banks": 2})
@@ -95,7 +96,31 @@ def test_windows_and_pairs(warmup: int, width: int) -> None:
     assert_same(Case(gpu, program, launch, options))
 
 
-@pytest.mark.parametrize("reads", [("R1", "R2", "R3", "R4", "R5"), ("r1",), ("R1.keep",)])
+def test_many_registers_keep_others_from_the_ports() -> None:
+    """It reads 16 registers of each bank from the second cycle after its issue on, the last three of them in 15 to 17."""
+    body = [ffma("R8:32"), ffma("R1", "R2"), NOP, ffma("R1"), NOP, NOP]
+    assert [t for t, *_ in outcome(*body)["issues"]][:6] == [0, 1, 15, 16, 17, 18]
+
+
+def test_many_registers_are_not_reused() -> None:
+    """R8 is in the reuse cache when it is read as one of several, and is not afterwards."""
+    body = [ffma("R8.reuse", "R2", "R4"), ffma("R8:2", "R2", "R4"), ffma("R8", "R2", "R4"), *[ffma("R8")] * 4]
+    issues = [t for t, *_ in outcome(*body)["issues"]]
+    assert issues[3:6] == [5, 8, 9]
+
+
+def test_products_of_warp_groups_keep_others_from_the_ports() -> None:
+    """64 cycles of each of two banks for the sums of 256 columns; the product itself waits in the queue of its unit."""
+    gpu = load_gpu("h100")
+    product = Instruction("wgmma", reads=("", "R24:128"), cost=Cost(multiply_adds=65536, operands="f16_f32"))
+    body = [product, ffma("R1", "R2"), NOP, NOP]
+    issues = [t for t, *_ in outcome(*body, gpu=gpu)["issues"]]
+    assert [t - issues[0] for t in issues[:4]] == [0, 1, 63, 64]
+
+
+@pytest.mark.parametrize(
+    "reads", [("R1", "R2", "R3", "R4", "R5"), ("r1",), ("R1.keep",), ("R1:1",), ("R1:161",), ("R1:4.reuse",), ("R1:99", "R1:62")]
+)
 def test_errors(reads: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match=r"reads.*: must be"):
         Instruction("alu", reads=reads)

@@ -72,7 +72,7 @@ def instructions(draw: st.DrawFn, random: bool, barriers: bool) -> Instruction:
         return Instruction(op)
     fields: dict[str, Any] = {"src": draw(reads), "cost": draw(own_costs(op))}
     if draw(st.integers(0, 2)) == 0:
-        machine = st.sampled_from(["R2", "R4", "R3", "R4.reuse", "R2.reuse", ""])
+        machine = st.sampled_from(["R2", "R4", "R3", "R4.reuse", "R2.reuse", "", "R2:7", "R4:40"])
         fields["reads"] = draw(st.lists(machine, max_size=4))
     if op not in OPS_WITHOUT_RESULT:
         fields["dst"] = draw(st.one_of(st.none(), register, register, register))

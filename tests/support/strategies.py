@@ -194,7 +194,7 @@ def arithmetic(draw: st.DrawFn) -> Case:
     def chain() -> list[Instruction]:
         others = st.sampled_from([(), (), REGISTERS[:1], REGISTERS[1:2]])
         names = [draw(usual) for _ in range(draw(st.integers(1, 8)))]
-        reads = st.sampled_from([(), (), ("R2", "R4", "R6"), ("R2.reuse", "R3")])
+        reads = st.sampled_from([(), (), ("R2", "R4", "R6"), ("R2.reuse", "R3"), ("R2:4", "R4:39")])
         return [Instruction(name, dst="r0", src=("r0", *draw(others)), reads=draw(reads)) for name in names]
 
     other = st.sampled_from([Instruction("load", dst="r1", src=("r0",)), Instruction("barrier"), Instruction("smem", dst="r1")])

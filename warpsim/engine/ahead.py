@@ -18,7 +18,7 @@ from warpsim.engine.attribution import is_busy_after, issues_plain, own_unit_ref
 from warpsim.engine.bits import NONE, at, bit, end_of, known_wait_from, unit_in, wait_until
 from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, NEVER, RANK_BITS, RANKS, RESOLVED
 from warpsim.engine.control import follow
-from warpsim.engine.cycle_sets import enter_few_cycles
+from warpsim.engine.cycle_sets import enter_next_cycles
 from warpsim.engine.fetch import fetcher_at, make_fetches, retry_from, stays_full, take_and_fetch, there_from
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
@@ -153,11 +153,11 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
             held_from = free
             if ins.ports:
                 needs = needs_of(reads, scheduler, ins, slot_in(chip, s, lane), step)
-                ports_free, has_ports_at, held_until = times_after(ports_free, has_ports_at, held_until, needs, issued)
+                ports_free, has_ports_at, held_until = times_after(ports_free, has_ports_at, held_until, needs, None, issued)
             held = number(beyond(held_until, everywhere(next_issue, held_until)))
             next_issue, held = later(next_issue, everywhere(held_until, next_issue)), held >> RANK_BITS
             if held > 0:
-                enter_few_cycles(scratch.held[at(s)], free - begin, held)
+                enter_next_cycles(scratch.held[at(s)], free - begin, held)
                 free, held_sum = free + held, held_sum + held
         wakes, ranks = later(after, next_issue), ranks_after
         if reads is None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpsim.engine import lane_rules as rule
 from warpsim.engine.bits import ALL, ONE, at, bit, size
-from warpsim.engine.constants import FEW_CYCLES
+from warpsim.engine.constants import FEW_CYCLES, LONGEST_WINDOW
 from warpsim.engine.jit import compiled_as, inline, seldom
 
 _PLACE_BITS = 4
@@ -42,6 +42,15 @@ def enter_cycles(cycles, begin, end):
 def enter_few_cycles(cycles, begin, count):
     """Enters so many cycles, 0..FEW_CYCLES, from one of the window on into a set, which has room for some after the window."""
     enter_word(cycles, begin >> _PLACE_BITS, (bit(count) - ONE) << np.uint64(begin & _WITHIN))
+
+
+@inline
+def enter_next_cycles(cycles, begin, count):
+    """Enters so many cycles, mostly few, from one of the window on into a set. It may lack those behind the longest window."""
+    if count <= FEW_CYCLES:
+        enter_few_cycles(cycles, begin, count)
+    else:
+        enter_many_cycles(cycles, begin, min(begin + count, LONGEST_WINDOW))
 
 
 @seldom

@@ -207,8 +207,8 @@ HINT = np.dtype(  # of a step: when it may issue
 
 READS = np.dtype(  # of a step: the machine registers that it reads, by operand slot and bank
     [
-        ("registers", "u2", OPERAND_SLOTS * MOST_BANKS),  # register + 1; 0: none
-        ("needs", "u2", OPERAND_SLOTS * MOST_BANKS),  # for each a cycle of its bank's port, as a time of a lane
+        ("registers", "u2", OPERAND_SLOTS * MOST_BANKS),  # register + 1, or SEVERAL_REGISTERS; 0: none
+        ("needs", "u2", OPERAND_SLOTS * MOST_BANKS),  # cycles of the bank's port, one for each register, as a time of a lane
         ("kept", "u2", OPERAND_SLOTS * MOST_BANKS),  # all bits: the reuse cache is to hold it
     ]
 )

@@ -1,14 +1,14 @@
 """Register ports: banks with one read port each, and the reuse cache. docs/model.md, section 3.
 
 Of a bank only its *backlog* is kept: for how many cycles its port is not free after the one in which the latest instruction has
-its ports. No later one has them sooner, so that a negative backlog is as good as none. None exceeds the operands of a step.
+its ports. No later one has them sooner, so that a negative backlog is as good as none. None exceeds the operand slots of a step.
 """
 
 import numpy as np
 
 from warpsim.engine.attribution import holds
 from warpsim.engine.bits import at
-from warpsim.engine.constants import OPERAND_SLOTS, RANK_BITS, REGISTER_BITS
+from warpsim.engine.constants import OPERAND_SLOTS, RANK_BITS, READING_CYCLES, REGISTER_BITS
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     as_cycles,
@@ -31,7 +31,6 @@ from warpsim.engine.lanes import (
 )
 
 _STAGES = 2  # cycles from an issue to the ports, at least
-_READS = 3  # cycles in which an instruction reads its operands
 
 
 @inline
@@ -43,7 +42,8 @@ def pass_ports(reads, chip, scheduler, ins, slot, step, cycle):
         return
     free, has, held_until = times_of_ports(scheduler, cycle)
     needs = needs_of(reads, scheduler, ins, slot, step)
-    free, has, held_until = times_after(free, has, held_until, needs, filled(np.int64(0), has))
+    more = earlier_by(needs, READING_CYCLES << RANK_BITS)
+    free, has, held_until = times_after(free, has, held_until, needs, more, filled(np.int64(0), has))
     keep_times_of_ports(scheduler, cycle, free, has, held_until)
 
 
@@ -75,12 +75,17 @@ def keep_times_of_ports(scheduler, begin, free, has, held_until):
 
 
 @inline
-def times_after(free, has, held_until, needs, issued):
-    """Returns the same three after a step that needs the ports, by bank, and issues at a time."""
+def times_after(free, has, held_until, needs, more, issued):
+    """Returns the same three after a step that needs the ports, by bank, and issues at a time.
+
+    `more` are its reads of a bank beyond those in the cycles in which it reads its last operands; None: there are none.
+    """
     soonest = later(plus(everywhere(issued, has), filled(_STAGES << RANK_BITS, has)), plus(has, filled(1 << RANK_BITS, has)))
-    done = plus(free, needs)  # without a wait for anything else
-    has_next = later(soonest, earlier_by(largest_everywhere(done), _READS << RANK_BITS))
-    return later(done, plus(has_next, needs)), has_next, later(held_until, has)
+    done, last = plus(free, needs), needs  # `done`: without a wait for anything else
+    if more is not None:
+        soonest, last = plus(soonest, largest_everywhere(more)), beyond(needs, more)
+    has_next = later(soonest, earlier_by(largest_everywhere(done), READING_CYCLES << RANK_BITS))
+    return later(done, plus(has_next, last)), has_next, later(held_until, has)
 
 
 @inline

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from warpsim.frontends.sass import MachineInstruction
-from warpsim.kernels.instruction import OPERAND_SLOTS
+from warpsim.kernels.register_reads import OPERAND_SLOTS
 
 ZERO, TRUE = ("RZ", "URZ"), ("PT", "UPT")
 """Registers that are always zero, and predicates that are always true."""
@@ -179,6 +179,9 @@ def _written_count(opcode: str, first_pair: bool) -> int:
 
 STACK_POINTER = "R1"
 
+_LEFT_MATRIX = 4
+"""Registers of a thread with the left matrix of a product of a warp group, 64 rows of 32 bytes, if shared memory has it not."""
+
 _SPILL = "SpillRefill"
 """The mark of an access that spills or refills registers."""
 
@@ -326,14 +329,24 @@ def _slots(opcode: str, text: str) -> tuple[str, ...]:
         if is_predicate(part) or len(found) == OPERAND_SLOTS:
             continue
         name = part.name if isinstance(part, Register) and part.name not in ZERO and not part.name.startswith("U") else ""
+        if name and base.endswith("GMMA"):
+            name = _read_by_group(name, opcode, is_left=place == 1, from_zero=any(text.startswith("!UPT") for text in texts))
         found.append(f"{name}.reuse" if name and ".reuse" in texts[place] else name)
     return tuple(found) if any(found) else ()
+
+
+def _read_by_group(name: str, opcode: str, is_left: bool, from_zero: bool) -> str:
+    """Returns what a product of a warp group reads from a register on: its left matrix, or the sums, unless they begin with 0."""
+    if is_left:
+        return f"{name}:{_LEFT_MATRIX}"
+    return "" if from_zero else f"{name}:{written_count(opcode)}"
 
 
 def register_slots(one: MachineInstruction) -> tuple[str, ...]:
     """Returns the machine registers in the operand slots of an instruction, such as ("R2", "", "R4.reuse"); "" is none.
 
-    Slots are the source operands in order, predicates left out. Of an operand of several registers the first one stands there.
+    Slots are the source operands in order, predicates left out. Of an operand of several registers the first one stands there,
+    but for products of warp groups, such as ("R88:4", "", "R24:32"): they read 4 registers from R88 on, and 32 sums.
     """
     return _slots(one.opcode, one.operands)
 

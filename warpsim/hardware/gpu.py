@@ -243,7 +243,7 @@ class Gpu(StrictModel):
 
     def uses_ports(self, op: str) -> bool:
         """Returns whether instructions of a class pass the register ports in order."""
-        return self.ops[op].fixed_latency and not self.has_queue(op)
+        return self.ops[op].fixed_latency and (self.ops[op].scope == "scheduler" or not self.has_queue(op))
 
     def units_per_sm(self, op: str) -> int:
         """Returns the number of units of an operation class in one SM."""

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Count, Cycles, Interval, MustBe, Positive, StrictModel
 from warpsim.hardware.operations import MatrixType
+from warpsim.kernels.register_reads import RegisterReads
 from warpsim.units import ACCESSING_OPS, ATOMIC_OPS, MAX_WARPS, MEMORY_OPS, WARP_LANES
 
 OPS_WITHOUT_RESULT = ("store", "reduction", "barrier", "branch", "exit")
@@ -172,19 +173,6 @@ class Cost(StrictModel):
         return frozenset(name for name, value in vars(self).items() if value is not None)
 
 
-OPERAND_SLOTS = 4
-"""Largest number of operand slots of a machine instruction."""
-
-RegisterRead = Annotated[
-    str, Field(pattern=r"^(R\d{1,3}(\.reuse)?)?$"), MustBe('a machine register such as "R12" or "R12.reuse", or ""')
-]
-RegisterReads = Annotated[
-    tuple[RegisterRead, ...],
-    FROM_LIST,
-    Field(max_length=OPERAND_SLOTS),
-    MustBe(f'at most {OPERAND_SLOTS} machine registers such as "R12", or ""'),
-]
-
 OwnCost = Annotated[Cost | None, AfterValidator(lambda cost: cost if cost is not None and cost.given else None)]
 """Costs of an instruction's own; a `Cost` without any becomes None."""
 
@@ -242,8 +230,8 @@ class Instruction(StrictModel):
         ways: degree of the bank conflict of an "smem" instruction (V 2.6), from 1 to 32. It must be 1 if
             `access` is given, which then determines the conflict.
         cost: costs of this instruction that differ from those of its class; None: those of its class.
-        reads: machine registers in the operand slots of the machine instruction, such as ("R2", "R4.reuse", ""): the register
-            file's banks and ports depend on them, dependences do not.
+        reads: machine registers in the operand slots of the machine instruction, such as ("R2", "R4.reuse", "", "R24:32"), 32
+            registers from R24 on: the register file's banks and ports depend on them, dependences do not.
         hints: when it may issue, in place of what its registers say; None: its registers decide.
         arrives: the mbarrier of the block at which the warp arrives with this instruction (docs/model.md, section 4).
         awaits: the mbarrier for whose next phase the warp waits after this instruction.

@@ -53,7 +53,7 @@ _LEAST_SHARE, _MOST_SHARE = 0.25, 2.0
 _COPIES = 0
 """The dependence counter of a warp's asynchronous copies."""
 
-_PORTED = ("fp32", "multiply", "integer", "half")
+_PORTED = ("fp32", "multiply", "integer", "half", "group_tensor")
 """Families whose operands pass the read ports of the register file one register at a time."""
 
 _GIVES_WAY = 13
@@ -332,7 +332,7 @@ def _reads(one: MachineInstruction) -> tuple[str, ...]:
     """Returns the machine registers in the operand slots of an instruction, with the marks of the reuse cache."""
     kept = one.control.reuse if one.control else 0
     names = (name.removesuffix(".reuse") for name in register_slots(one))
-    return tuple(f"{name}.reuse" if name and kept >> slot & 1 else name for slot, name in enumerate(names))
+    return tuple(f"{name}.reuse" if name and ":" not in name and kept >> slot & 1 else name for slot, name in enumerate(names))
 
 
 def _in_quarters(value: float) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from warpsim.kernels import Instruction
+from warpsim.kernels.register_reads import RegisterRead, register_read
 from warpsim.reference.warp import Warp
 
 WINDOW = 3
-"""Cycles in which an instruction reads its operands."""
+"""Cycles in which an instruction reads its last operands."""
 
 
 class RegisterPorts:
@@ -22,22 +24,23 @@ class RegisterPorts:
 
     def issue(self, instruction: Instruction, warp: Warp, t: int) -> int:
         """Takes an instruction that issues in cycle `t`; returns the cycle before which the scheduler does not issue."""
-        banks = (self.port(warp, slot, read) for slot, read in enumerate(instruction.reads) if read)
-        needed = Counter(bank for bank in banks if bank is not None)
+        needed: Counter[int] = Counter()
+        for slot, text in enumerate(instruction.reads):
+            if text:
+                needed.update(self.ports(warp, slot, register_read(text)))
         before = self.last
-        self.last = max([t + 2, before + 1, *(self.free[bank] + n - WINDOW for bank, n in needed.items())])
+        more = max([0, *(n - WINDOW for n in needed.values())])
+        self.last = max([max(t + 2, before + 1) + more, *(self.free[bank] + n - WINDOW for bank, n in needed.items())])
         for bank, n in needed.items():
-            self.free[bank] = max(self.free[bank], self.last) + n
+            self.free[bank] = max(self.free[bank] + n, self.last + min(n, WINDOW))
         return before
 
-    def port(self, warp: Warp, slot: int, read: str) -> int | None:
-        """Returns the bank whose port a read needs, None if the reuse cache holds it; updates the cache."""
-        name, _, reuse = read.partition(".")
-        number = int(name[1:])
-        bank = number % self.banks
-        key = (warp.slot, number)
-        hit = self.held.get((bank, slot)) == key
-        self.held.pop((bank, slot), None)
-        if reuse:
-            self.held[bank, slot] = key
-        return None if hit else bank
+    def ports(self, warp: Warp, slot: int, read: RegisterRead) -> Iterator[int]:
+        """Yields the bank of each register that needs a port, and not of one that the reuse cache holds; updates the cache."""
+        for number in range(read.first, read.first + read.registers):
+            bank, key = number % self.banks, (warp.slot, number)
+            if read.registers > 1 or self.held.get((bank, slot)) != key:
+                yield bank
+            self.held.pop((bank, slot), None)
+            if read.reuse:
+                self.held[bank, slot] = key

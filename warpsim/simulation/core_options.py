@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.engine.constants import LANE_BITS, LINE_BITS, MOST_BANKS, OPERAND_SLOTS, RANK_BITS, Array, Records
+from warpsim.engine.constants import LANE_BITS, LINE_BITS, MOST_BANKS, OPERAND_SLOTS, RANK_BITS, SEVERAL_REGISTERS, Array, Records
 from warpsim.engine.machine import HINT, MBARRIER, READS
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Hints
 from warpsim.kernels.program import Kernel
+from warpsim.kernels.register_reads import RegisterRead, register_read
 from warpsim.kernels.steps import FlatProgram, Step
 
 
@@ -24,20 +25,21 @@ def encode_reads(program: FlatProgram, gpu: Gpu) -> Records:
     if gpu.core.register_banks is None:
         return none
     for record, step in zip(reads, program.steps, strict=True):
-        for slot, read in enumerate(step.instruction.reads if step.instruction is not None else ()):
-            if read:
-                name, _, reuse = read.partition(".")
-                place = slot * MOST_BANKS + int(name[1:]) % gpu.core.register_banks
-                record["registers"][place], record["needs"][place] = int(name[1:]) + 1, 1 << RANK_BITS
-                record["kept"][place] = 0xFFFF if reuse else 0
-    twice = (_reads_of_banks(reads) > 1).any()
+        for slot, text in enumerate(step.instruction.reads if step.instruction is not None else ()):
+            read = register_read(text) if text else RegisterRead(0, 0, False)
+            for number in range(read.first, read.first + read.registers):
+                place = slot * MOST_BANKS + number % gpu.core.register_banks
+                record["registers"][place] = number + 1 if read.registers == 1 else SEVERAL_REGISTERS
+                record["needs"][place] += 1 << RANK_BITS
+                record["kept"][place] = 0xFFFF if read.reuse else 0
+    twice = (reads_of_banks(reads) > 1).any()
     return reads if twice or (gpu.issue.width > 1 and reads["registers"].any()) else none
 
 
-def _reads_of_banks(reads: Records) -> NDArray[np.int64]:
-    """Returns how many reads of each bank a step has; int64[S, MOST_BANKS]."""
-    named: NDArray[np.int64] = (reads["registers"] > 0).reshape(-1, OPERAND_SLOTS, MOST_BANKS).sum(axis=1)
-    return named
+def reads_of_banks(reads: Records) -> NDArray[np.int64]:
+    """Returns how many registers of each bank a step reads; int64[S, MOST_BANKS]."""
+    found: NDArray[np.int64] = (reads["needs"] >> RANK_BITS).reshape(-1, OPERAND_SLOTS, MOST_BANKS).sum(axis=1, dtype=np.int64)
+    return found
 
 
 def needs_of_ports(reads: Records) -> tuple[bool, NDArray[np.int64]]:
@@ -46,7 +48,7 @@ def needs_of_ports(reads: Records) -> tuple[bool, NDArray[np.int64]]:
     It does not matter where no step reads what another one has it hold, of the same bank and operand slot.
     """
     held, read = ((reads[name] > 0).any(axis=0) for name in ("kept", "registers"))
-    return bool((held & read).any()), (_reads_of_banks(reads) << LANE_BITS * np.arange(MOST_BANKS) + RANK_BITS).sum(axis=1)
+    return bool((held & read).any()), (reads_of_banks(reads) << LANE_BITS * np.arange(MOST_BANKS) + RANK_BITS).sum(axis=1)
 
 
 def encode_addresses(program: FlatProgram, gpu: Gpu, chip: Array) -> Array:

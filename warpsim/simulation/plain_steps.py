@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.engine.constants import ACCESS_BITS, LIMITED, LONGEST_INTERVAL, RANK_BITS, RESOLVED, Kind
+from warpsim.engine.constants import ACCESS_BITS, LIMITED, LONGEST_INTERVAL, RANK_BITS, READING_CYCLES, RESOLVED, Kind
 from warpsim.engine.machine import Machine
+from warpsim.simulation.core_options import reads_of_banks
 from warpsim.simulation.known_waits import are_counted, at_mbarriers
 from warpsim.simulation.readiness import behind_control
 
@@ -41,6 +42,8 @@ def find_plain_steps(machine: Machine) -> None:
     program["ordered"] = ordered
     of_sm = (refusable > 0) & ((classes["own_unit"] == 0) | (classes["queue"] > 0))
     alone = ~(ordered | of_sm[op] | (program["data_ticks"] > 0))
+    if len(machine.reads):
+        alone &= (reads_of_banks(machine.reads) <= READING_CYCLES).all(axis=1)
     plain = (kind == Kind.COMPUTE) & (delay > 0) & alone
     if len(machine.hints):
         plain &= ~are_counted(machine.hints)
