@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -45,6 +46,16 @@ def test_an_access_under_a_predicate_is_made_by_the_warps_for_which_it_holds(tes
     (condition,) = (one for _, one in walk(found.body) if isinstance(one, Conditional))
     assert condition.warps == warps and made(found, "load") == len(warps) / 8
     assert condition.then[0].dst in found.body[-1].src  # who makes it waits for it, and nobody else
+
+
+@pytest.mark.parametrize(("shift", "ways"), [(0, 1), (2, 4)])
+def test_all_warps_pass_by_shared_memory_and_those_that_access_it_make_the_passes(shift, ways):
+    rows = ["ISETP.GE.AND P0, PT, R0, 0x40, PT", f"SHF.L.U32 R5, R0, {shift:#x}, RZ"]
+    found = kernel(*rows, "--:-:0:-:1 @!P0 LDS R4, [R5.X4]", "01:-:-:-:1 FADD R5, R4, R4")
+    assert not any(isinstance(one, Conditional) for _, one in walk(found.body))
+    one = only(found, "smem")
+    assert one.cost.passes == Fraction(ways, 4)  # two of eight warps
+    assert one.dst in found.body[-1].src
 
 
 def test_an_access_that_nearly_all_warps_make_stands_under_no_condition():

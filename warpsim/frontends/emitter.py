@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
+import numpy as np
+
 from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
 from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_peek, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
@@ -21,7 +23,7 @@ from warpsim.frontends.flow import Flow, Place
 from warpsim.frontends.flow import place as _place
 from warpsim.frontends.handovers import Handover
 from warpsim.frontends.keys import Key, keys_of
-from warpsim.frontends.opcode_costs import gap_after, unit_costs
+from warpsim.frontends.opcode_costs import gap_after, in_quarters, unit_costs
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.operands import conditions, register_slots
 from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, random_conflict, ways_of
@@ -32,7 +34,7 @@ from warpsim.frontends.structure import under, without_barriers
 from warpsim.frontends.tiles import Tile
 from warpsim.hardware import files as params
 from warpsim.hardware.architectures import list_architectures, newest_up_to
-from warpsim.kernels.access import port_sectors
+from warpsim.kernels.access import port_sectors, thread_addresses
 from warpsim.kernels.costs import BULK_INTERVAL
 from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.statements import Statement
@@ -161,7 +163,7 @@ class Emitter:
         return []
 
     def _if_made(self, number: int, index: int, one: Instruction, come: Counts) -> Statement:
-        """Returns an instruction, under a condition if it is an access that only some of the warps make.
+        """Returns an instruction, under a condition if it is an access that only some of the warps make, but in shared memory.
 
         At a barrier that is off for most warps nobody waits; to any other, all are taken to come.
         """
@@ -178,6 +180,9 @@ class Emitter:
         if self.sampled is None or one.op not in ACCESSING_OPS or (number, index) not in self.accesses:
             return one
         rule = self.sampled.condition(number, index, come)
+        if rule is not None and one.op == "smem":
+            by_chance = rule.keys() == {"probability"}
+            return _made_at_times(one, rule["probability"] if by_chance else self.sampled.share(number, index))
         return one if rule is None else under(rule, [one], [], src=one.src, cost=Cost(gap_cycles=1))
 
     def waited(self, place: Place) -> tuple[str, ...]:
@@ -416,6 +421,14 @@ def _with_hits(access: Access, hit: Hits, op: str) -> Access:
         if op not in ATOMIC_OPS:
             found["l2_coalesced"] = round(float(hit.coalesced), 4)
     return access.model_copy(update=found)
+
+
+def _made_at_times(one: Instruction, share: float) -> Instruction:
+    """Returns an access to shared memory of which this share is made: the others take the memory pipeline, and make no pass."""
+    access = one.access
+    ways = one.ways if access is None else conflict_degree(np.array(thread_addresses(access)), access.bytes_per_thread)
+    own = {} if one.cost is None else one.cost.model_dump(exclude_none=True)
+    return one.model_copy(update={"cost": Cost(**own | {"passes": in_quarters(share * ways)})})
 
 
 @lru_cache(maxsize=4096)

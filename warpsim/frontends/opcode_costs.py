@@ -45,3 +45,8 @@ def unit_costs(one: MachineInstruction, arch: int, interval: Fraction | float | 
     if one.opcode.startswith(_HOLDS) and arch >= _HOLDS_SINCE:
         cost["issue_slots"] = 2
     return cost
+
+
+def in_quarters(value: float) -> str:
+    """Returns a number that is above 0 in quarters, so that intervals and passes need few ticks of a cycle."""
+    return str(Fraction(max(1, round(value * 4)), 4))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from warpsim.frontends.async_copies import counter_and_left, is_past_l1, role_of
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, make_flow
-from warpsim.frontends.opcode_costs import AFTER, MEETS, gap_after, unit_costs
+from warpsim.frontends.opcode_costs import AFTER, MEETS, gap_after, in_quarters, unit_costs
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.operands import conditions, register_slots
 from warpsim.frontends.sass import MachineFunction, MachineInstruction
@@ -278,7 +277,7 @@ class _Emitter:
         if role_of(one) == "copy":  # it is written to shared memory
             written = counted.counts.get(_SHARED_WAVEFRONTS, 0.0) / max(1, counted.executed)
             passes = (written or passes) if is_past_l1(one) else passes + written
-        cost["passes"] = _in_quarters(passes)
+        cost["passes"] = in_quarters(passes)
 
     def _asked(self, one: MachineInstruction, counted: ProfiledInstruction, *, loads: bool) -> tuple[float, float, float]:
         """Returns the sectors, lines and bytes of an execution of an access. Local memory is interleaved by threads."""
@@ -309,7 +308,7 @@ class _Emitter:
         wavefronts = counted.counts.get(_SHARED_WAVEFRONTS, 0.0) / max(1, counted.executed)
         cost["issue_slots"] = 1
         if wavefronts:
-            cost["passes"] = _in_quarters(wavefronts)
+            cost["passes"] = in_quarters(wavefronts)
         cost["latency_cycles"] = self.gpu.ops[op].latency_cycles + max(0, round((wavefronts - 1) * self.gpu.core.pass_cycles))
 
 
@@ -333,8 +332,3 @@ def _reads(one: MachineInstruction) -> tuple[str, ...]:
     kept = one.control.reuse if one.control else 0
     names = (name.removesuffix(".reuse") for name in register_slots(one))
     return tuple(f"{name}.reuse" if name and ":" not in name and kept >> slot & 1 else name for slot, name in enumerate(names))
-
-
-def _in_quarters(value: float) -> str:
-    """Returns a number that is above 0 in quarters, so that intervals and passes need few ticks of a cycle."""
-    return str(Fraction(max(1, round(value * 4)), 4))
