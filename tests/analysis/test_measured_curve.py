@@ -37,6 +37,17 @@ def test_the_fit_finds_the_queue_of_the_simulator() -> None:
     assert np.abs(fit.errors_percent).max() < 8
 
 
+def test_latencies_at_more_load_than_one_load_of_each_warp_attains() -> None:
+    """The most warps, with one load of each in flight, attain half of the bandwidth; a benchmark can have more in flight."""
+    queue = {"crossbar_servers": 8, "crossbar_gbs": 32.0, "dram_servers": 8, "dram_gbs": 9.0}
+    chip = small_gpu(memory={"latency_cycles": 400, "bandwidth_gbs": 8.2, "pin_bandwidth_gbs": 10.0, "queue": queue})
+    alone = curve(chip, [chip.sm.max_warps], cycles=20_000)["bandwidth"][0]
+    found = [curve(chip, [warps], cycles=20_000, seed=7, loads=4) for warps in range(1, 9)]
+    measured = MeasuredCurve(*(np.concatenate([one[name] for one in found]) for name in ("bandwidth", "memory_latency")))
+    assert measured.bandwidth_gbs.max() > 1.3 * alone
+    assert np.abs(errors(chip, measured)).max() < 0.06
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

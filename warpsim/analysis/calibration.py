@@ -23,7 +23,7 @@ from warpsim.arguments import InvalidPoint
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memory import Queue
 from warpsim.hardware.residency import default_block_warps
-from warpsim.kernels import mix
+from warpsim.kernels import chain, mix
 from warpsim.results.schema import QUANTILES
 from warpsim.simulation.api import simulate_replicate
 from warpsim.simulation.point import Point, make_point
@@ -68,18 +68,24 @@ def with_queue(gpu: Gpu, queue: Queue) -> Gpu:
 
 
 def curve(
-    gpu: Gpu, occupancies: Sequence[int], *, cycles: int = 40_000, seed: int = Point.seed, sms: int | None = None
+    gpu: Gpu,
+    occupancies: Sequence[int],
+    *,
+    cycles: int = 40_000,
+    seed: int = Point.seed,
+    sms: int | None = None,
+    loads: int = 1,
 ) -> dict[str, Floats]:
-    """Simulates dependent loads at several occupancies, on the chip or on a slice of `sms` SMs.
+    """Simulates dependent loads at several occupancies, on the chip or on a slice of `sms` SMs; a warp has `loads` in flight.
 
     Returns:
         `bandwidth` (GB/s) and `memory_latency` (cycles), each of shape (occupancies,), and `memory_latency_quantile`
         (occupancies, quantiles of a run).
     """
     names = ("bandwidth", "memory_latency", "memory_latency_quantile")
-    found = []
+    found, kernel = [], mix(alpha=0) if loads == 1 else chain("load", loads)
     for warps in occupancies:
-        point = make_point(gpu, mix(alpha=0), warps=warps, warmup=cycles // 8, cycles=cycles, sms=sms)
+        point = make_point(gpu, kernel, warps=warps, warmup=cycles // 8, cycles=cycles, sms=sms)
         found.append(simulate_replicate(point, seed))  # common random numbers for all parameters, unlike `simulate`
     return {name: np.array([values[name] for values in found]) for name in names}
 

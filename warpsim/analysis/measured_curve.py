@@ -46,6 +46,7 @@ _MOST = 1e9
 _LEAST_LATENCY = 10  # cycles
 _LEAST_GROWTH = 0.9  # of the latency, from the least to the highest bandwidth; less is no noise
 _OCCUPANCIES = 20
+_BEYOND = (1.15, 1.3, 1.5, 1.75, 2, 2.5, 3, 4, 6, 8)  # loads in flight over the most warps, where these attain too little
 _RISE = 1.01  # of the bandwidth, from one occupancy to the next, below which it is noise
 _RATES, _LATENCIES = (1.0, 1.6), (0.7, 1.3)  # limits of the search, over the sustained bandwidth and over the lowest latency
 
@@ -249,10 +250,21 @@ def errors(gpu: Gpu, measured: MeasuredCurve, *, cycles: int = 20_000, seed: int
         return np.asarray(np.log(found["bandwidth"] / measured.bandwidth_gbs))
     assert measured.latency_cycles is not None
     occupancies = sorted({max(1, round(n)) for n in np.geomspace(1, gpu.sm.max_warps, _OCCUPANCIES)})
-    found = curve(gpu, _attainable(gpu, occupancies), cycles=cycles, seed=seed, sms=sms)
+    occupancies = _attainable(gpu, occupancies)
+    found = curve(gpu, occupancies, cycles=cycles, seed=seed, sms=sms)
     kept = _rising(found["bandwidth"])
-    latency = np.interp(measured.bandwidth_gbs, found["bandwidth"][kept], found["memory_latency"][kept])
-    return np.asarray(np.log(latency / measured.latency_cycles))
+    bandwidth, latency = list(found["bandwidth"][kept]), list(found["memory_latency"][kept])
+    highest = measured.bandwidth_gbs[measured.bandwidth_gbs <= SATURATED * gpu.memory.bandwidth_gbs].max(initial=0.0)
+    for in_flight in _BEYOND:  # where one load of each warp in flight does not attain the bandwidths of the curve
+        if bandwidth[-1] >= highest:
+            break
+        loads = math.ceil(in_flight)
+        warps = _attainable(gpu, [round(gpu.sm.max_warps * in_flight / loads)])
+        found = curve(gpu, warps, cycles=cycles, seed=seed, sms=sms, loads=loads)
+        if found["bandwidth"][0] > _RISE * bandwidth[-1]:
+            bandwidth.append(found["bandwidth"][0])
+            latency.append(found["memory_latency"][0])
+    return np.asarray(np.log(np.interp(measured.bandwidth_gbs, bandwidth, latency) / measured.latency_cycles))
 
 
 def _rising(bandwidth: Floats) -> list[int]:
