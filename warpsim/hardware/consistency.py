@@ -15,7 +15,7 @@ from warpsim.hardware.memory import Memory
 _LATENCY_SHARE, _LATENCY_CYCLES = 0.1, 20.0
 """Largest difference between the latency of the idle queue and that of the chip, relative and in cycles; fits give 3 %."""
 
-_AT_PINS = 1.02
+AT_PINS = 1.02
 """Largest rate of stores over that of the pins."""
 
 _START = "1.1 times the bandwidth"
@@ -83,7 +83,7 @@ def _levels_out_of_order(memory: Memory) -> Iterator[Problem]:
 
 def _stores_beyond_the_pins(memory: Memory) -> Iterator[Problem]:
     """Yields a rate of stores alone that is above that of the pins by more than an error of measurement."""
-    most = _AT_PINS * memory.pin_bandwidth_gbs
+    most = AT_PINS * memory.pin_bandwidth_gbs
     if memory.writes is not None and memory.stores_gbs > most:
         text = f"must be at most {most / memory.bandwidth_gbs:.4g}, with which stores alone attain memory.pin_bandwidth_gbs"
         yield ("memory", "writes", "write_rate"), f" = {memory.writes.write_rate:g}: {text}"

@@ -348,6 +348,11 @@ def gpu_of_file(data: Mapping[str, Any], path: Path) -> Gpu:
 def _with_table_beside(data: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """Returns a description whose table of latencies is named by its full path, where it lies beside the chip's file."""
     name = consistency.value_at(data, "memory.distribution")
-    if not isinstance(name, str) or not name.endswith(".csv") or not (path.parent / name).is_file():
+    if not is_beside(path, name):
         return data
     return {**data, "memory": {**data["memory"], "distribution": str((path.parent / name).resolve())}}
+
+
+def is_beside(path: Path, distribution: object) -> bool:
+    """Returns whether a table of latencies is named by its path from the folder of a chip's file."""
+    return isinstance(distribution, str) and distribution.endswith(".csv") and params.is_file(path.parent / distribution)
