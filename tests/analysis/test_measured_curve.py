@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support.cases import small_gpu
+from warpsim.analysis import measured_curve
 from warpsim.analysis.calibration import curve
 from warpsim.analysis.measured_curve import CurveError, CurveFit, MeasuredCurve, errors, fit_measured, read_curve, write_fitted
 from warpsim.hardware.files import params_dir
-from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.gpu import Gpu, load_gpu
 from warpsim.hardware.memory import Contention
 
 GPU = small_gpu(
@@ -78,6 +80,49 @@ def test_nanoseconds_become_cycles(tmp_path: Path) -> None:
     latency = read_curve(file, h100).latency_cycles
     assert latency is not None
     assert latency.tolist() == pytest.approx([198.0, 217.8, 237.6])
+
+
+def test_a_curve_that_does_not_tell_the_servers_says_so(tmp_path: Path) -> None:
+    """Far below the sustained bandwidth, loads hardly wait, whatever the number of servers."""
+    slow = MeasuredCurve(np.array([0.01, 0.02, 0.03]), np.array([400.0, 401.0, 402.0]))
+    fit = fit_measured(GPU, slow, factors=(1.0, 2.0), cycles=2_000, most_runs=8)
+    assert (fit.as_good, sorted(fit.tried)) == ([8, 16], [8, 16])
+    assert [doubt.partition(":")[0] for doubt in fit.doubts] == [f"dram_servers = {fit.gpu.memory.queue.dram_servers}, of 8, 16"]
+    write_fitted(tmp_path / "x.toml", "v100", replace(fit, gpu=load_gpu("v100")), "c.csv")
+    text = (tmp_path / "x.toml").read_text()
+    assert re.search(r"dram_gbs = .* # fitted: c.csv, 3 points, rms .* %; 8, 16.* servers fit as well", text)
+
+
+def test_parameters_at_a_limit_of_the_search_are_doubted() -> None:
+    found = curve(GPU, (1, 2, 4, 8, 16), cycles=5_000)
+    steep = MeasuredCurve(found["bandwidth"], found["memory_latency"] * np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    fit = fit_measured(GPU, steep, factors=(1.0,), cycles=2_000, most_runs=30)
+    assert [doubt.partition(" =")[0] for doubt in fit.doubts] == ["rms error", "unloaded latency"]
+    assert "limit of the search, from 0.7 to 1.3 times" in fit.doubts[1]
+
+
+def test_the_order_of_the_points_does_not_matter() -> None:
+    """Two measurements at the least bandwidth: neither of them alone is where the search begins."""
+    gbs, cycles = np.array([1.0, 1.0, 2.0, 3.0]), np.array([400.0, 600.0, 510.0, 520.0])
+    fits = [
+        fit_measured(GPU, MeasuredCurve(gbs[order], cycles[order]), factors=(1.0,), cycles=1_000, most_runs=5)
+        for order in ([0, 1, 2, 3], [1, 0, 2, 3], [3, 2, 1, 0])
+    ]
+    assert fits[0].gpu == fits[1].gpu == fits[2].gpu
+
+
+def test_points_of_equal_occupancy_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+
+    def counted(gpu: Gpu, occupancies: list[int], **options: int) -> dict[str, np.ndarray]:
+        runs.extend(occupancies)
+        return curve(gpu, occupancies, **options)
+
+    monkeypatch.setattr(measured_curve, "curve", counted)
+    measured = MeasuredCurve(np.array([2.0, 1.0, 1.1, 3.0]), warps=np.array([8, 4, 4, 12]))
+    error = errors(GPU, measured, cycles=1_000)
+    assert runs == [4, 8, 12]
+    assert error[2] == pytest.approx(error[1] - np.log(1.1))
 
 
 def test_saturated_curves_and_small_bandwidths_are_refused() -> None:
@@ -153,6 +198,17 @@ def test_a_latency_in_the_wrong_unit_is_refused(tmp_path: Path) -> None:
     file.write_text("bandwidth_gbs,latency_ns\n60,0.296\n160,0.301\n240,0.309\n")
     with pytest.raises(CurveError, match=r"latency = 0.58608 cycles, at 1.98 GHz: must be at least 10; latency_ns are"):
         read_curve(file, load_gpu("h100"))
+
+
+def test_a_curve_above_the_pins_makes_a_chip_that_loads(tmp_path: Path) -> None:
+    """Stores of a V100 are faster than its loads; the pins of the new chip have room for both."""
+    v100, file = load_gpu("v100"), tmp_path / "mine.toml"
+    for highest in (895.0, 1000.0):
+        measured = MeasuredCurve(np.array([100.0, 300.0, 500.0, highest]), np.array([440.0, 450.0, 470.0, 900.0]))
+        fit = fit_measured(v100, measured, factors=(1.0,), cycles=1_000, most_runs=4)
+        write_fitted(file, "v100", fit, "c.csv")
+        assert load_gpu(file).memory == fit.gpu.memory
+        assert re.search(r"pin_bandwidth_gbs = .* # rule: bandwidth_gbs / 0.93, since v100.toml has less", file.read_text())
 
 
 def test_a_file_of_warpsim_0_1_can_be_fitted(tmp_path: Path) -> None:

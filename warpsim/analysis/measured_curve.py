@@ -15,9 +15,10 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,9 @@ from scipy.optimize import minimize
 
 from warpsim.analysis.calibration import curve, with_queue
 from warpsim.arguments import InvalidPoint
-from warpsim.hardware.architectures import contention
+from warpsim.hardware.architectures import SUSTAINED_SHARE, contention
 from warpsim.hardware.chip_file import write_fitted_memory
+from warpsim.hardware.consistency import AT_PINS
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.memory import Contention
 from warpsim.hardware.sections import SLICE_SMS
@@ -45,6 +47,9 @@ _NAMES = "bandwidth_gbs with latency_cycles or latency_ns, or warps with bandwid
 _MOST = 1e9
 _LEAST_LATENCY = 10  # cycles
 _LEAST_GROWTH = 0.9  # of the latency, from the least to the highest bandwidth; less is no noise
+_DOUBTFUL_PERCENT = 5.0
+_SAME_PERCENT, _SAME_SHARE = 0.1, 0.1  # by which the error of another number of servers may be greater, and be chance
+_AT_LIMIT = 0.002  # of a parameter of the search
 _OCCUPANCIES = 20
 _BEYOND = (1.15, 1.3, 1.5, 1.75, 2, 2.5, 3, 4, 6, 8)  # loads in flight over the most warps, where these attain too little
 _RISE = 1.01  # of the bandwidth, from one occupancy to the next, below which it is noise
@@ -80,11 +85,21 @@ class CurveFit:
         gpu: the chip.
         errors_percent: error of each point of the curve: of its latency, or of its bandwidth; NaN: a saturated point.
         rms_percent: rms of the errors of the points that were fitted.
+        tried: numbers of servers that were tried, each with the rms of its best fit in percent.
+        doubts: a sentence for each parameter that the curve does not tell, and for an error that is large; empty: none.
     """
 
     gpu: Gpu
     errors_percent: Floats
     rms_percent: float
+    tried: Mapping[int, float] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def as_good(self) -> list[int]:
+        """Numbers of servers with which the curve is fitted as well, in ascending order, that of the chip among them."""
+        most = self.rms_percent + max(_SAME_PERCENT, _SAME_SHARE * self.rms_percent)
+        return sorted({self.gpu.memory.queue.dram_servers, *(servers for servers, rms in self.tried.items() if rms <= most)})
 
 
 def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
@@ -200,10 +215,10 @@ def fit_measured(
             "dram_gbs": round(float(rate), 1),
             "fit_rms_percent": None,
         })  # fmt: skip
-        memory = {"latency_cycles": whole, "bandwidth_gbs": peak, "pin_bandwidth_gbs": max(gpu.memory.pin_bandwidth_gbs, peak)}
+        memory = {"latency_cycles": whole, "bandwidth_gbs": peak, "pin_bandwidth_gbs": _pins(gpu, peak)}
         return with_queue(gpu.model_copy(update={"memory": gpu.memory.model_copy(update=memory)}), queue)
 
-    best: tuple[float, Gpu] | None = None
+    tried: dict[int, tuple[float, Floats]] = {}
     for servers in sorted({max(1, round(factor * gpu.memory.queue.dram_servers)) for factor in factors}):
 
         def rms(parameters: Floats, servers: int = servers) -> float:
@@ -217,13 +232,35 @@ def fit_measured(
             bounds=[_LATENCIES, _RATES],
             options={"xatol": 1e-3, "fatol": 1e-4, "maxfev": most_runs, "initial_simplex": [[1.0, 1.1], [0.97, 1.1], [1.0, 1.2]]},
         )
-        if best is None or search.fun < best[0]:
-            best = float(search.fun), chip(search.x, servers)
-    assert best is not None
-    percent = round(100 * best[0], 2)
-    result = _with_contention(with_queue(best[1], best[1].memory.queue.model_copy(update={"fit_rms_percent": percent})))
+        tried[servers] = float(search.fun), search.x
+    best = min(tried, key=lambda servers: tried[servers][0])
+    percents = {servers: round(100 * rms, 2) for servers, (rms, _) in tried.items()}
+    found = chip(tried[best][1], best)
+    queue = found.memory.queue.model_copy(update={"fit_rms_percent": percents[best]})
+    result = _with_contention(with_queue(found, queue))
     every = np.where(fitted, 100 * np.expm1(errors(result, measured, cycles=cycles, seed=seed)), np.nan)
-    return CurveFit(result, every, percent)
+    fit = CurveFit(result, every, percents[best], percents)
+    return replace(fit, doubts=tuple(_doubts(fit, tried[best][1], start)))
+
+
+def _doubts(fit: CurveFit, parameters: Floats, start: float) -> Iterator[str]:
+    """Yields a sentence for what is doubtful in a fit: its error, parameters at a limit of the search, and the servers."""
+    queue, found = fit.gpu.memory.queue, fit.gpu.memory.queue_latency_cycles
+    if fit.rms_percent > _DOUBTFUL_PERCENT:
+        sustained = f"is {fit.gpu.memory.bandwidth_gbs:g} GB/s what the chip sustains?"
+        yield f"rms error = {fit.rms_percent:g} %: at most {_DOUBTFUL_PERCENT:g} % is expected; {sustained}"
+    low, high = _LATENCIES
+    if not low + _AT_LIMIT < parameters[0] < high - _AT_LIMIT:
+        limits = f"from {low:g} to {high:g} times {start:.4g}, that at the least load of the curve"
+        yield f"unloaded latency = {found:.4g} cycles: this is a limit of the search, {limits}"
+    if parameters[1] > _RATES[1] - _AT_LIMIT:
+        yield f"dram_gbs = {queue.dram_gbs:g}: this is the limit of the search, {_RATES[1]:g} times the sustained bandwidth"
+    if len(fit.as_good) > 1:
+        what = "with other rates, these numbers fit as well; does the curve reach the sustained bandwidth?"
+        yield f"dram_servers = {queue.dram_servers}, of {', '.join(map(str, fit.as_good))}: {what}"
+    elif len(fit.tried) > 1 and queue.dram_servers in (min(fit.tried), max(fit.tried)):
+        tried = f"from {min(fit.tried)} to {max(fit.tried)}"
+        yield f"dram_servers = {queue.dram_servers}: this is a limit of the search, {tried}; a fit of the new chip tries others"
 
 
 def _with_contention(gpu: Gpu) -> Gpu:
@@ -242,12 +279,21 @@ def _sustained(gpu: Gpu, measured: MeasuredCurve, given: float | None) -> float:
     return given
 
 
+def _pins(gpu: Gpu, sustained_gbs: float) -> float:
+    """Returns the bandwidth of the pins in GB/s: that of the chip, unless loads or stores alone would then pass it."""
+    writes = gpu.memory.writes.write_rate if gpu.memory.writes else 1.0
+    if gpu.memory.pin_bandwidth_gbs >= sustained_gbs * max(1.0, writes / AT_PINS):
+        return gpu.memory.pin_bandwidth_gbs
+    return round(sustained_gbs / SUSTAINED_SHARE * max(1.0, writes * SUSTAINED_SHARE), 1)
+
+
 def errors(gpu: Gpu, measured: MeasuredCurve, *, cycles: int = 20_000, seed: int = Point.seed) -> Floats:
     """Returns log(simulated / measured) at each point: of latencies at equal bandwidth, or of bandwidths at equal occupancy."""
     sms = min(SLICE_SMS, gpu.sms)
     if measured.warps is not None:
-        found = curve(gpu, [int(warps) for warps in measured.warps], cycles=cycles, seed=seed, sms=sms)
-        return np.asarray(np.log(found["bandwidth"] / measured.bandwidth_gbs))
+        different, of_point = np.unique(measured.warps, return_inverse=True)
+        found = curve(gpu, [int(warps) for warps in different], cycles=cycles, seed=seed, sms=sms)
+        return np.asarray(np.log(found["bandwidth"][of_point] / measured.bandwidth_gbs))
     assert measured.latency_cycles is not None
     occupancies = sorted({max(1, round(n)) for n in np.geomspace(1, gpu.sm.max_warps, _OCCUPANCIES)})
     occupancies = _attainable(gpu, occupancies)
@@ -285,11 +331,16 @@ def _attainable(gpu: Gpu, occupancies: Sequence[int]) -> list[int]:
 def _lowest_latency(gpu: Gpu, measured: MeasuredCurve) -> float:
     """Returns the latency at the least load of the curve in cycles; by Little's law from bandwidth and occupancy."""
     if measured.latency_cycles is not None:
-        return float(measured.latency_cycles[np.argmin(measured.bandwidth_gbs)])
+        return _mean_at(measured.bandwidth_gbs, measured.latency_cycles, measured.bandwidth_gbs.min())
     assert measured.warps is not None
-    first = int(np.argmin(measured.warps))
-    bytes_in_flight = COALESCED_BYTES * int(measured.warps[first]) * gpu.sms
-    return float(bytes_in_flight / measured.bandwidth_gbs[first] * gpu.clock_ghz)
+    fewest = int(measured.warps.min())
+    bytes_in_flight = COALESCED_BYTES * fewest * gpu.sms
+    return bytes_in_flight / _mean_at(measured.warps, measured.bandwidth_gbs, fewest) * gpu.clock_ghz
+
+
+def _mean_at(axis: NDArray[Any], values: Floats, place: float) -> float:
+    """Returns the mean of the values of a curve at a place of its axis, so that the order of its points does not matter."""
+    return float(values[axis == place].mean())
 
 
 def write_fitted(
@@ -305,5 +356,7 @@ def write_fitted(
     """
     points = int(np.isfinite(fit.errors_percent).sum())
     fitted = f"fitted: {source}, {points} points, rms {fit.rms_percent:g} %"
+    if len(fit.as_good) > 1:
+        fitted += f"; {', '.join(map(str, fit.as_good))} servers fit as well"
     bandwidth = f"the highest of {source}" if sustained_gbs is None else f"given for the fit to {source}"
     write_fitted_memory(path, base, fit.gpu.memory, fitted, bandwidth)

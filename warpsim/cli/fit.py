@@ -9,7 +9,7 @@ from pathlib import Path
 from warpsim.cli.common import DONE, Commands, RequestError, check_output, new_command, request
 from warpsim.cli.output import add_json, print_json
 
-_DOUBTFUL_PERCENT = 5.0
+_logger = logging.getLogger("warpsim")
 
 
 def add(commands: Commands) -> None:
@@ -25,11 +25,12 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="CHIP.toml", help="the new file; its stem is the chip's name"
     )
-    add_json(parser, "the fitted memory and the errors")
+    add_json(parser, "the fitted memory, the errors, and doubts about the fit")
 
 
 def _run(options: argparse.Namespace) -> int:
     from warpsim.analysis.measured_curve import fit_measured, read_curve, write_fitted
+    from warpsim.hardware.chip_file import check_fitted
     from warpsim.hardware.gpu import load_gpu
     from warpsim.views.text_table import text_table
 
@@ -41,17 +42,21 @@ def _run(options: argparse.Namespace) -> int:
             measured = read_curve(options.curve, gpu)
         except OSError as error:
             raise RequestError(f"{options.curve}: {error.strerror}") from error
+        check_fitted(output, options.gpu)
         highest, pins = measured.bandwidth_gbs.max(), gpu.memory.pin_bandwidth_gbs
         if highest > pins:
             text = "the curve reaches %g GB/s, and the memory of %s only %g: the new chip gets as much; does a cache serve it?"
-            logging.getLogger("warpsim").warning(text, highest, gpu.name, pins)
+            _logger.warning(text, highest, gpu.name, pins)
         found = fit_measured(gpu, measured, sustained_gbs=options.bandwidth)
         write_fitted(output, options.gpu, found, Path(options.curve).name, options.bandwidth)
+    for doubt in found.doubts:
+        _logger.warning("doubtful: %s", doubt)
     if options.json:
         memory = found.gpu.memory
         print_json({
             "output": output, "latency_cycles": memory.latency_cycles, "dram_servers": memory.queue.dram_servers,
             "dram_gbs": memory.queue.dram_gbs, "rms_percent": found.rms_percent, "errors_percent": found.errors_percent,
+            "servers_as_good": found.as_good, "doubts": found.doubts,
         })  # fmt: skip
         return DONE
     if measured.warps is None:
@@ -68,6 +73,5 @@ def _run(options: argparse.Namespace) -> int:
     memory = found.gpu.memory
     servers = f"{memory.queue.dram_servers} servers of {memory.queue.dram_gbs:g} GB/s together"
     print(f"{output}: unloaded latency {memory.latency_cycles} cycles, {servers}")
-    doubt = "; is --bandwidth what the chip sustains?" if found.rms_percent > _DOUBTFUL_PERCENT else ""
-    print(f"rms error {found.rms_percent:g} %{doubt}")
+    print(f"rms error {found.rms_percent:g} %")
     return DONE

@@ -95,4 +95,6 @@ def _fit_queue(chip: Path, values: Mapping[str, Value]) -> None:
         _logger.warning("the queue of the memory is not fitted, but follows the rules: %s", error)
         return
     write_fitted(chip, chip, found, "latency against throughput (V 6.4)")
+    for doubt in found.doubts:
+        _logger.warning("doubtful: the queue of the memory: %s", doubt)
     _logger.info("the queue of the memory: rms error %g %% at the points of the curve", found.rms_percent)
