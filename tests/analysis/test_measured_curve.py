@@ -75,11 +75,11 @@ def test_wrong_files_are_refused(text: str, says: str, tmp_path: Path) -> None:
 
 def test_nanoseconds_become_cycles(tmp_path: Path) -> None:
     file = tmp_path / "curve.csv"
-    file.write_text("# a comment\nbandwidth_gbs,latency_ns\n1,100\n2,110\n3,120\n")
+    file.write_text("# a comment\nbandwidth_gbs,latency_ns\n1,300\n2,310\n3,320\n")
     h100 = load_gpu("h100")
     latency = read_curve(file, h100).latency_cycles
     assert latency is not None
-    assert latency.tolist() == pytest.approx([198.0, 217.8, 237.6])
+    assert latency.tolist() == pytest.approx([594.0, 613.8, 633.6])
 
 
 def test_a_curve_that_does_not_tell_the_servers_says_so(tmp_path: Path) -> None:
@@ -193,10 +193,27 @@ def test_errors_of_a_fit_do_not_depend_on_chance(tmp_path: Path) -> None:
         assert np.abs(again - fit.errors_percent).max() < 2.5
 
 
-def test_a_latency_in_the_wrong_unit_is_refused(tmp_path: Path) -> None:
+_AT = "bandwidth_gbs,"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (_AT + "latency_ns\n60,0.296\n160,0.301\n240,0.309", "latency = 0.58608 cycles, at 1.98 GHz: .* 10 to 20000; latency_ns"),
+        (_AT + "latency_ns\n60,296e3\n160,301e3\n240,309e3", "latency = 586080 cycles, at 1.98 GHz: .* 10 to 20000; latency_ns"),
+        (_AT + "latency_cycles\n60e3,500\n160e3,510\n240e3,600", r"bandwidth_gbs = 240000: must be at most 3.345e\+04, with"),
+        (_AT + "latency_cycles\n1,500\n2,510\n3,6e8", "latency_cycles = 6e8: must be a number above 0, and up to 100000000"),
+        (_AT + "latency_cycles\n60,200\n160,210\n240,220", "latency = 200 cycles, .*: must be at least 287, that of L2 of h100"),
+        ("warps,bandwidth_gbs\n1,0.045\n2,0.09\n3,0.13", "latency = 743424 cycles, of bytes in flight over bandwidth, .* 20000"),
+        ("warps,bandwidth_gbs\n1,90\n2,60\n3,40", "bandwidth at 3 warps = 40 GB/s: must be at least that at 1 warps, 90"),
+        (_AT + "latency_cycles\n1," + "9" * 200_000, "must be a CSV file: field larger than field limit"),
+        ("\0\x1b" * 500, r"columns = \?{197}\.\.\.: must be bandwidth_gbs with"),
+    ],
+)
+def test_what_no_memory_does_is_refused(text: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "curve.csv"
-    file.write_text("bandwidth_gbs,latency_ns\n60,0.296\n160,0.301\n240,0.309\n")
-    with pytest.raises(CurveError, match=r"latency = 0.58608 cycles, at 1.98 GHz: must be at least 10; latency_ns are"):
+    file.write_text(text)
+    with pytest.raises(CurveError, match=says):
         read_curve(file, load_gpu("h100"))
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from warpsim.analysis.calibration import curve, with_queue
-from warpsim.arguments import InvalidPoint
+from warpsim.arguments import InvalidPoint, shortened
 from warpsim.hardware.architectures import SUSTAINED_SHARE, contention
 from warpsim.hardware.chip_file import write_fitted_memory
 from warpsim.hardware.consistency import AT_PINS
@@ -44,8 +44,8 @@ SERVER_FACTORS = (0.5, 1.0, 2.0, 4.0)
 
 _FORMS = ({"bandwidth_gbs", "latency_cycles"}, {"bandwidth_gbs", "latency_ns"}, {"warps", "bandwidth_gbs"})
 _NAMES = "bandwidth_gbs with latency_cycles or latency_ns, or warps with bandwidth_gbs"
-_MOST = 1e9
-_LEAST_LATENCY = 10  # cycles
+_MOST = 1e8
+_LATENCIES_OF_DRAM = (10, 20_000)  # cycles of an idle memory; the chips of the package have up to 706
 _LEAST_GROWTH = 0.9  # of the latency, from the least to the highest bandwidth; less is no noise
 _DOUBTFUL_PERCENT = 5.0
 _SAME_PERCENT, _SAME_SHARE = 0.1, 0.1  # by which the error of another number of servers may be greater, and be chance
@@ -107,17 +107,19 @@ def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
 
     Raises:
         CurveError: the file has no such columns, a cell is no positive number, there are fewer than three points with different
-            bandwidths or warps, a latency is impossible, or it falls as the bandwidth grows.
+            bandwidths or warps, a latency or a bandwidth is impossible, or a latency, or the bandwidth of more warps, falls.
         OSError: the file cannot be read.
     """
     try:
         lines = [line for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip() and line[0] != "#"]
+        table = list(csv.reader(lines))
     except UnicodeDecodeError:
         raise CurveError(f"{path}: must be a CSV file in UTF-8") from None
-    table = list(csv.reader(lines))
+    except csv.Error as error:
+        raise CurveError(f"{path}: must be a CSV file: {error}") from None
     header = [name.strip() for name in table[0]] if table else []
     if set(header) not in _FORMS or len(set(header)) != len(header):
-        raise CurveError(f"{path}: columns = {', '.join(header) or 'none'}: must be {_NAMES}")
+        raise CurveError(f"{path}: columns = {shortened(', '.join(map(_printable, header))) or 'none'}: must be {_NAMES}")
     rows = [_numbers(path, number, header, row) for number, row in enumerate(table[1:], 1)]
     columns = dict(zip(header, np.array(rows).reshape(-1, len(header)).T, strict=True))
     axis = "warps" if "warps" in columns else "bandwidth_gbs"
@@ -125,34 +127,67 @@ def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
     if different < FEWEST_POINTS:
         what = f"points with different {axis} = {different}"
         raise CurveError(f"{path}: {what}: must be at least {FEWEST_POINTS}, to fit three parameters")
-    if "warps" not in columns:
+    if "warps" in columns:
+        found = MeasuredCurve(columns["bandwidth_gbs"], warps=_whole_warps(path, columns["warps"], gpu))
+    else:
         cycles = columns.get("latency_cycles")
-        latency = columns["latency_ns"] * gpu.clock_ghz if cycles is None else cycles
-        if latency.min() < _LEAST_LATENCY:
-            what = f"latency = {latency.min():g} cycles, at {gpu.clock_ghz:g} GHz"
-            raise CurveError(f"{path}: {what}: must be at least {_LEAST_LATENCY}; latency_ns are nanoseconds")
-        _check_growth(path, columns["bandwidth_gbs"], latency)
-        return MeasuredCurve(columns["bandwidth_gbs"], latency)
-    warps = columns["warps"].astype(np.int64)
-    wrong = (warps != columns["warps"]) | (warps > gpu.sm.max_warps)
+        found = MeasuredCurve(columns["bandwidth_gbs"], columns["latency_ns"] * gpu.clock_ghz if cycles is None else cycles)
+    _check_units(path, found, gpu)
+    _check_growth(path, found)
+    return found
+
+
+def _whole_warps(path: str | os.PathLike[str], warps: Floats, gpu: Gpu) -> NDArray[np.int64]:
+    """Returns numbers of warps as integers."""
+    wrong = (warps % 1 != 0) | (warps > gpu.sm.max_warps)
     if wrong.any():
-        value = columns["warps"][wrong][0]
-        raise CurveError(f"{path}: warps = {value:g}: must be an integer from 1 to {gpu.sm.max_warps}, the most of {gpu.name}")
-    return MeasuredCurve(columns["bandwidth_gbs"], warps=warps)
+        allowed = f"must be an integer from 1 to {gpu.sm.max_warps}, the most of {gpu.name}"
+        raise CurveError(f"{path}: warps = {warps[wrong][0]:g}: {allowed}")
+    return warps.astype(np.int64)
 
 
-def _check_growth(path: str | os.PathLike[str], bandwidth: Floats, latency: Floats) -> None:
-    """Checks that a memory that is asked for more is not much faster, as where columns have been mixed up."""
-    low, high = np.argmin(bandwidth), np.argmax(bandwidth)
-    if latency[high] < _LEAST_GROWTH * latency[low]:
-        what = f"latency at {bandwidth[high]:g} GB/s = {latency[high]:g} cycles"
-        raise CurveError(f"{path}: {what}: must be at least that at {bandwidth[low]:g} GB/s, {latency[low]:g}")
+def _check_units(path: str | os.PathLike[str], measured: MeasuredCurve, gpu: Gpu) -> None:
+    """Checks that latencies and bandwidths are possible, as those in other units are not."""
+    highest, most = measured.bandwidth_gbs.max(), gpu.sms * gpu.clock_ghz * COALESCED_BYTES
+    if highest > most:
+        allowed = f"must be at most {most:.4g}, with which each SM of {gpu.name} takes in {COALESCED_BYTES} bytes a cycle"
+        raise CurveError(f"{path}: bandwidth_gbs = {highest:g}: {allowed}")
+    least, latency = _LATENCIES_OF_DRAM[0], _lowest_latency(gpu, measured)
+    if measured.latency_cycles is not None:
+        latency = min(latency, float(measured.latency_cycles.min()))
+    of_l2 = max(gpu.memory.l2_latency_cycles or 0, gpu.memory.l2_far_latency_cycles or 0)
+    way = ", of bytes in flight over bandwidth" if measured.latency_cycles is None else ""
+    what = f"{path}: latency = {latency:g} cycles{way}, at {gpu.clock_ghz:g} GHz"
+    if not least <= latency <= _LATENCIES_OF_DRAM[1]:
+        unit = "; latency_ns are nanoseconds" if measured.latency_cycles is not None else ""
+        raise CurveError(f"{what}: the lowest must be from {least} to {_LATENCIES_OF_DRAM[1]}{unit}")
+    if latency < of_l2:
+        raise CurveError(f"{what}: must be at least {of_l2}, that of L2 of {gpu.name}; does a cache serve the loads?")
+
+
+def _check_growth(path: str | os.PathLike[str], measured: MeasuredCurve) -> None:
+    """Checks that a memory is not much faster where it is asked for more, or slower for more warps, as with mixed up columns."""
+    axis, values, unit = measured.bandwidth_gbs, measured.latency_cycles, "cycles"
+    if values is None:
+        assert measured.warps is not None
+        axis, values, unit = measured.warps.astype(float), measured.bandwidth_gbs, "GB/s"
+    low, high = _mean_at(axis, values, axis.min()), _mean_at(axis, values, axis.max())
+    if high < _LEAST_GROWTH * low:
+        name, at = ("bandwidth", "warps") if unit == "GB/s" else ("latency", "GB/s")
+        what = f"{name} at {axis.max():g} {at} = {high:g} {unit}"
+        raise CurveError(f"{path}: {what}: must be at least that at {axis.min():g} {at}, {low:g}")
+
+
+def _printable(text: str) -> str:
+    """Returns a text without what a terminal obeys, as of a file that is no text."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _numbers(path: str | os.PathLike[str], number: int, header: Sequence[str], row: Sequence[str]) -> list[float]:
     """Returns the numbers of a point."""
+    allowed = f"must be a number above 0, and up to {_MOST:.0f}"
     if len(row) != len(header):
-        raise CurveError(f"{path}: point {number} = {','.join(row)}: must be {len(header)} numbers")
+        raise CurveError(f"{path}: point {number} = {shortened(_printable(','.join(row)))}: must be {len(header)} numbers")
     found = []
     for name, cell in zip(header, row, strict=True):
         try:
@@ -160,7 +195,7 @@ def _numbers(path: str | os.PathLike[str], number: int, header: Sequence[str], r
         except ValueError:
             value = math.nan
         if not 0 < value <= _MOST:
-            raise CurveError(f"{path}: point {number}, {name} = {cell.strip()}: must be a number above 0")
+            raise CurveError(f"{path}: point {number}, {name} = {shortened(_printable(cell.strip()))}: {allowed}")
         found.append(value)
     return found
 
