@@ -17,6 +17,26 @@ from warpsim.measure.values import Value
 MOST = 10**18
 """Largest number of a table; the clock counts to it in 15 years."""
 
+COLUMNS = {
+    "clocks": "label ns median_ghz least_ghz greatest_ghz",
+    "chains": "op ways schedulers ilp repeats warps trips cycles",
+    "barriers": "repeats warps trips cycles",
+    "issue_order": "gap warps warp reading cycle",
+    "memory_issue": "kind schedulers scheduler count cycles",
+    "launches": "blocks block launches timer us",
+    "turnover": "block resident held count q0 q0.05 q0.25 q0.5 q0.75 q0.95 q1",
+    "warp_starts": "block resident warp delay",
+    "levels": "first_level footprint stride warm steps sm cycles ns",
+    "single_loads": "level footprint sm cycles count",
+    "l2_halves": "sm pass cycles count",
+    "loaded": "point reads writes pause gbs clock_ghz samples mean_cycles",
+    "stream_chase": "point warps every steps step_cycles gbs gbs_elapsed clock_ghz",
+    "stream_chase_samples": "point cycles count",
+    "streams": "kernel elements block resident shared bytes median_ms least_ms",
+    "atomics": "spread returns blocks warps additions cycles least_ms",
+}
+"""Columns of each table that is evaluated, in order."""
+
 _WORDS = {"op", "label", "pass", "timer", "first_level", "level", "kind", "kernel", "spread"}
 """Columns of words; all others hold numbers."""
 
@@ -63,6 +83,7 @@ def derive(record: Record) -> dict[str, Value]:
     ):
         if name in tables and tables[name].rows:
             try:
+                _check_columns(name, tables[name])
                 _check_numbers(tables[name])
                 with np.errstate(all="ignore"):  # what comes of it is checked
                     values = function(record, found)
@@ -73,6 +94,16 @@ def derive(record: Record) -> dict[str, Value]:
                 raise RecordError(f"table {name}: it cannot be evaluated: {error!r}") from error
             found |= values
     return found
+
+
+def _check_columns(name: str, table: Table) -> None:
+    """Refuses a table with other columns, or in another order.
+
+    Raises:
+        ValueError: with the columns.
+    """
+    if list(table.units) != COLUMNS[name].split():
+        raise ValueError(f"columns = {' '.join(table.units)}: must be {COLUMNS[name]}")
 
 
 def _check_numbers(table: Table) -> None:

@@ -2,7 +2,7 @@
 
 A record is a folder with `record.toml` (device, software, date, the kernels' digests) and one CSV for each table. It is text
 so that it can be checked in, compared line by line, and read without this package; the tables are small (below 2 MB in all).
-A CSV begins with lines of comments: what the table holds, and the unit of each column.
+A CSV begins with lines of comments: what the table holds, the unit of each column, and the number of rows.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -19,12 +21,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.atomic_file import atomic_write
 from warpsim.hardware.files import toml_value
 from warpsim.measure.head import faults
 
 FORMAT = 1
 """Version of the files' layout."""
 
+_ROWS = "rows written"
+"""Name of the comment that tells the number of rows; the tables of older records have none."""
 
 Row = tuple[int | float | str, ...]
 """Values in the order of a table's columns."""
@@ -84,18 +89,25 @@ class Record:
     tables: dict[str, Table] = field(default_factory=dict)
 
     def write(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the record; the folder is made, and files of the same names are replaced."""
+        """Writes the record; the folder is made, and files of the same names are replaced.
+
+        All files are written before the first one is replaced, and the head is the last, so that an interruption leaves a record.
+        """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         head = {"format": FORMAT, "tables": sorted(self.tables), **self.metadata}
-        (place / "record.toml").write_text("\n".join(_toml(head)) + "\n", encoding="utf-8")
-        for name, table in self.tables.items():
-            with (place / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-                file.write(f"# {table.about}\n")
-                file.writelines(f"# {column}: {unit}\n" for column, unit in table.units.items() if unit)
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(table.units)
-                writer.writerows(table.rows)
+        with ExitStack() as stack:  # files get to their places in the reverse order
+            path = stack.enter_context(atomic_write(place / "record.toml"))
+            Path(path).write_text("\n".join(_toml(head)) + "\n", encoding="utf-8")
+            for name, table in self.tables.items():
+                path = stack.enter_context(atomic_write(place / f"{name}.csv"))
+                with open(path, "w", encoding="utf-8", newline="") as file:
+                    file.write(f"# {table.about}\n")
+                    file.writelines(f"# {column}: {unit}\n" for column, unit in table.units.items() if unit)
+                    file.write(f"# {_ROWS}: {len(table.rows)}\n")
+                    writer = csv.writer(file, lineterminator="\n")
+                    writer.writerow(table.units)
+                    writer.writerows(table.rows)
 
 
 def read_record(folder: str | os.PathLike[str]) -> Record:
@@ -107,13 +119,13 @@ def read_record(folder: str | os.PathLike[str]) -> Record:
     place = Path(folder)
     path = place / "record.toml"
     try:
-        head = tomllib.loads(path.read_text(encoding="utf-8"))
+        head = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:  # not UTF-8, not TOML, numbers that Python does not read
         raise RecordError(f"{path}: not the head of a record: {error}") from error
     if head.pop("format", None) != FORMAT:
         raise RecordError(f"{path}: format: {FORMAT} is the only one known")
     names = head.pop("tables", None)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list) or not all(isinstance(name, str) and re.fullmatch(r"\w+", name) for name in names):
         raise RecordError(f"{path}: tables: the names of the tables are missing")
     if wrong := faults(path, head):
         raise RecordError("\n".join(wrong))
@@ -122,14 +134,22 @@ def read_record(folder: str | os.PathLike[str]) -> Record:
 
 def _read_table(path: Path) -> Table:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8-sig")
+        lines = text.splitlines()
         body = list(csv.reader(line for line in lines if not line.startswith("#")))
     except (OSError, ValueError, csv.Error) as error:
         raise RecordError(f"{path}: not a table: {error}") from error
     comments = [line.removeprefix("# ") for line in lines if line.startswith("#")]
     if not comments or not body:
         raise RecordError(f"{path}: not a table: comments, a head and rows")
+    if not text.endswith("\n"):
+        raise RecordError(f"{path}: the last line is cut off")
     columns, *rows = body
+    if len(set(columns)) < len(columns):
+        raise RecordError(f"{path}: columns = {', '.join(columns)}: each must have a name of its own")
+    counts = [comment.removeprefix(f"{_ROWS}: ") for comment in comments if comment.startswith(f"{_ROWS}: ")]
+    if counts and counts[-1] != str(len(rows)):
+        raise RecordError(f"{path}: rows = {len(rows)}: {counts[-1]} were written")
     units = dict.fromkeys(columns, "")
     for comment in comments[1:]:
         name, _, unit = comment.partition(": ")
