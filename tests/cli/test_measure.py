@@ -16,7 +16,7 @@ from warpsim.cli.logs import show_messages
 from warpsim.frontends import nvrtc
 from warpsim.frontends.errors import MissingToolError
 from warpsim.hardware.gpu import load_gpu
-from warpsim.measure import device
+from warpsim.measure import benchmarks, device
 from warpsim.measure.benchmarks import run_benchmarks
 from warpsim.measure.session import QUICK
 
@@ -92,12 +92,39 @@ def test_without_the_extra_the_message_says_how_to_install_it(monkeypatch, modul
         (["-o", "x.csv"], r"-o: path = 'x\.csv': a name of .* and the suffix \.toml"),
         (["-o", "no/where/x.toml"], "there is no folder no/where"),
         (["-o", "x.toml", "--from-record", "nowhere"], r"nowhere/record\.toml: not the head of a record"),
+        (["-o", "x.toml", "--from-record", ""], r"record\.toml: not the head of a record"),
+        (["-o", "x.toml", "--from-record", "r", "--record", "s"], "--record: must be left out with --from-record"),
+        (["-o", "x.toml", "--from-record", "r", "--device", "0"], "--device: must be left out with --from-record"),
+        (["-o", "x.toml", "--from-record", "r", "--quick"], "--quick: must be left out with --from-record"),
     ],
 )
 def test_a_wrong_request_is_refused(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RequestError, match=message):
         command(*arguments)
+
+
+@pytest.mark.parametrize("name", ["x.toml", "x.record"])
+def test_where_nothing_can_be_written_nothing_is_measured(tmp_path, monkeypatch, name):
+    def measured(*arguments, **options):
+        raise AssertionError("it was measured")
+
+    monkeypatch.setattr(device, "CudaDevice", lambda number: AnalyticDevice())
+    monkeypatch.setattr(benchmarks, "run_benchmarks", measured)
+    (tmp_path / name).write_text("") if name == "x.record" else (tmp_path / name).mkdir()
+    with pytest.raises(RequestError, match=f"{name}: must be a f"):
+        command("-o", tmp_path / "x.toml")
+
+
+def test_messages_name_no_file_that_is_gone(whole, tmp_path, capsys, found_at_once):
+    assert command("-o", tmp_path / "x.toml", "--from-record", whole) == DONE
+    notes = [line for line in capsys.readouterr().err.splitlines() if "values are those of" in line]
+    assert len(notes) == 1 and str(tmp_path / "x.toml") in notes[0]
+    shutil.copytree(whole, tmp_path / "r")
+    path = tmp_path / "r" / "single_loads.csv"
+    path.write_text(re.sub(r"(?m)^(timing,\d+,\d+),\d+,", r"\1,90000,", path.read_text()))
+    with pytest.raises(RequestError, match=r'memory\.distribution = "y_latency.csv": y_latency.csv: line 5 = "'):
+        command("-o", tmp_path / "y.toml", "--from-record", tmp_path / "r")
 
 
 def test_a_damaged_record_is_refused(tmp_path):
@@ -134,6 +161,9 @@ def whole(tmp_path_factory):
         ("record.toml", "sms = 12", "sms = " + "9" * 5000, r"record\.toml: not the head of a record"),
         ("record.toml", "sms = 12", "sms = " + "[" * 5000, r"record\.toml: not the head of a record"),
         ("clocks.csv", "20000000,", "-5,", r"r: table clocks: .*row 1: ns = -5: must be a number from 0"),
+        ("chains.csv", "trips,cycles", "cycles,trips", r"table chains: .*columns = op .* cycles trips: must be op"),
+        ("streams.csv", "\nread,", "\n", r"streams\.csv: row \d+ has 7 values: 8"),
+        ("streams.csv", "\ntriad,1,32", "\n# triad,1,32", r"streams\.csv: rows = \d+: \d+ were written"),
         ("clocks.csv", "20000000,", "x,", r"r: table clocks: .*row 1: ns = \"x\": must be a number from 0"),
         ("clocks.csv", "20000000,", "9" * 400 + ",", r"r: table clocks: .*row 1: ns = 99"),
         ("chains.csv", "\nfadd,", "\n5,", r"r: table chains: .*row 1: op = 5: must be a word"),

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsim.cli.common import DONE, Commands, RequestError, WorkError, new_command
+from warpsim.cli.common import DONE, Commands, RequestError, WorkError, check_output, make_output_folder, new_command
 from warpsim.cli.output import add_json, print_json
 
 if TYPE_CHECKING:
@@ -24,12 +24,16 @@ def add(commands: Commands) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="CHIP.toml", help="the chip file; its stem is the chip's name")
     parser.add_argument("--record", metavar="FOLDER", help="where the raw numbers go (default: CHIP.record beside the chip file)")
     parser.add_argument("--from-record", metavar="FOLDER", help="measure nothing: evaluate the raw numbers of this folder")
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="number of the GPU (default: 0)")
+    parser.add_argument("--device", type=int, metavar="N", help="number of the GPU (default: 0)")
     parser.add_argument("--quick", action="store_true", help="fewer points, in a third of the time")
     add_json(parser, "the measured values, doubts about them, and the files written")
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.from_record is not None:
+        given = {"record": options.record is not None, "device": options.device is not None, "quick": options.quick}
+        for name in (name for name, is_given in given.items() if is_given):
+            raise RequestError(f"--{name}: must be left out with --from-record, which measures nothing")
     output = Path(options.output)
     if not output.parent.is_dir():
         raise RequestError(f"-o = {options.output}: there is no folder {output.parent}")
@@ -47,13 +51,15 @@ def _run(options: argparse.Namespace) -> int:
         check_path(output)
     except ValueError as error:
         raise RequestError(f"-o: {error}") from error
-    folder = Path(options.from_record or options.record or output.with_suffix(".record"))
+    check_output(output, ["toml"])
+    folder = Path(options.from_record if options.from_record is not None else options.record or output.with_suffix(".record"))
     try:
-        if options.from_record:
+        if options.from_record is not None:
             record = read_record(folder)
         else:
             effort = QUICK if options.quick else FULL
-            device = CudaDevice(options.device)
+            device = CudaDevice(options.device or 0)
+            make_output_folder("--record", folder)
             _logger.info("%s; raw numbers go to %s", device.properties.name, folder)
             record = run_benchmarks(device, effort, say=_logger.info, keep=partial(Record.write, folder=folder))
             record.write(folder)

@@ -7,15 +7,18 @@ chips holds less than what is measured; the rest stays in the record (docs/measu
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from warpsim.atomic_file import write_text
+from warpsim.hardware import gpu
 from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STORE_DRAIN, nearest_architecture
 from warpsim.hardware.files import toml_value
 from warpsim.hardware.gpu import GpuFileError, load_gpu
@@ -131,15 +134,30 @@ def write_chip(
         write_text(beside, latency_table(record, values, day))
         write_text(made, chip_text(chip.stem, table.name, record, values, day))
         try:
-            load_gpu(made)
-            finish(made)
-            load_gpu(made)
+            with _without_notes():  # of a file that is gone when they are read
+                load_gpu(made)
+                finish(made)
+                load_gpu(made)
         except GpuFileError as error:
             faults = "; ".join(line.removeprefix(f"{error.source}: ") for line in error.errors)
+            faults = faults.replace(str(beside.resolve()), beside.name)
             raise RecordError(f"no valid chip follows from the record: {faults}") from error
         for place, text in ((table, beside.read_text(encoding="utf-8")), (chip, made.read_text(encoding="utf-8"))):
             write_text(place, text)
+    load_gpu(chip)
     return [chip, table]
+
+
+@contextmanager
+def _without_notes() -> Iterator[None]:
+    """Leaves out what the logger says of a chip file that is loaded."""
+    logger = logging.getLogger(gpu.__name__)
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def latency_table(record: Record, values: Mapping[str, Value], day: str) -> str:
