@@ -8,6 +8,7 @@ import pytest
 
 from warpsim import cli
 from warpsim.cli.common import CommandParser
+from warpsim.hardware.files import params_dir
 from warpsim.hardware.gpu import list_gpus, load_gpu
 from warpsim.kernels import list_kernels, load_kernel
 
@@ -73,6 +74,12 @@ def test_a_template_is_a_chip_of_its_own(capsys, tmp_path, name):
     mine.write_text(capsys.readouterr().out)
     assert load_gpu(mine).name == f"my_{name}"
     assert load_gpu(mine).sms == load_gpu(name).sms
+
+
+def test_a_template_of_a_file_that_begins_with_a_byte_order_mark(capsys, tmp_path):
+    (tmp_path / "mine.toml").write_text((params_dir() / "gpus" / "t4.toml").read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert cli.main(["gpus", str(tmp_path / "mine.toml"), "--template"]) == 0
+    assert tomllib.loads(capsys.readouterr().out)["name"] == "my_t4"
 
 
 @pytest.mark.parametrize("command", ["gpus", "kernels"])

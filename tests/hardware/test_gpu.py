@@ -353,6 +353,14 @@ class TestQueueOfAnotherChip:
         assert path.read_text(encoding="utf-8") == before
 
 
+def test_a_bandwidth_in_megabytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    head = 'name = "mine"\narchitecture = "sm_86"\nsms = 46\nclock_ghz = 1.7\n'
+    path.write_text(f"{head}[memory]\nlatency_cycles = 500\nbandwidth_gbs = 400000\n", encoding="utf-8")
+    with pytest.raises(GpuFileError, match=r"memory\.bandwidth_gbs = 400000: must be at most 1\.001e\+04, .* is it in GB/s\?"):
+        load_gpu(path)
+
+
 def test_classes_share_a_declared_unit(kepler: dict[str, Any]) -> None:
     shared = kepler | {"units": {"fma": {"scope": "sm"}}}
     for op in ("alu", "sfu"):

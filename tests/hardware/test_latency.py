@@ -129,6 +129,12 @@ def test_files_without_data(tmp_path: Path, content: bytes, says: str) -> None:
         load_distribution(file)
 
 
+def test_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("load_gbs,0,0.5,0.9,1\n10,300,310,320,900\n", encoding="utf-8-sig")
+    assert load_distribution(file).cycles.tolist() == [[300, 310, 320, 900]]
+
+
 def test_unknown_distribution() -> None:
     with pytest.raises(ValueError, match=re.escape("'kepller' is unknown, did you mean 'kepler'?")):
         load_distribution("kepller")

@@ -85,7 +85,7 @@ def print_file(kind: str, name: str, *, template: bool) -> None:
     from warpsim.hardware import files
 
     path = files.resolve(kind, name)
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8-sig")
     if template:
         text = re.sub(r'^name = "(.*?)"( *#.*)?$', r'name = "my_\1"', text, count=1, flags=re.MULTILINE)
         text = f"# A copy of {path.name}: change what differs, and its sources. A path works in place of a name.\n{text}"

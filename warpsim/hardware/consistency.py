@@ -11,6 +11,7 @@ from warpsim.hardware.fields import is_number
 from warpsim.hardware.file_errors import Problem, format_value
 from warpsim.hardware.latency import load_distribution
 from warpsim.hardware.memory import Memory
+from warpsim.units import COALESCED_BYTES
 
 _LATENCY_SHARE, _LATENCY_CYCLES = 0.1, 20.0
 """Largest difference between the latency of the idle queue and that of the chip, relative and in cycles; fits give 3 %."""
@@ -70,6 +71,14 @@ def of_memory(memory: Memory) -> Iterator[Problem]:
     yield from _levels_out_of_order(memory)
     yield from _stores_beyond_the_pins(memory)
     yield from _queue_of_another_chip(memory)
+
+
+def beyond_the_sms(memory: Memory, sms: int, clock_ghz: float) -> Iterator[Problem]:
+    """Yields a bandwidth that is more than all SMs take in, a line of 128 bytes a cycle each, as one in MB/s is."""
+    most = sms * clock_ghz * COALESCED_BYTES
+    if memory.bandwidth_gbs > most:
+        text = f"must be at most {most:.4g}, with which each SM takes in {COALESCED_BYTES} bytes a cycle; is it in GB/s?"
+        yield ("memory", "bandwidth_gbs"), f" = {memory.bandwidth_gbs:g}: {text}"
 
 
 def _levels_out_of_order(memory: Memory) -> Iterator[Problem]:

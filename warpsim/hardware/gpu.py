@@ -339,7 +339,7 @@ def load_gpu(name_or_path: str | os.PathLike[str]) -> Gpu:
 def gpu_of_file(data: Mapping[str, Any], path: Path) -> Gpu:
     """Returns the chip that the parsed content of a file describes, with the checks and errors of `load_gpu`."""
     gpu = Gpu.from_dict(_with_table_beside(data, path), source=str(path))
-    problems = list(consistency.of_memory(gpu.memory))
+    problems = [*consistency.of_memory(gpu.memory), *consistency.beyond_the_sms(gpu.memory, gpu.sms, gpu.clock_ghz)]
     if problems:
         raise GpuFileError(str(path), problems)
     return gpu

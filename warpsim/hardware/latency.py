@@ -185,7 +185,7 @@ def _read_distribution(path: Path, version: tuple[int, int]) -> LatencyDistribut
 def _read_csv(path: Path) -> list[tuple[int, list[str]]]:
     """Returns the header and the rows with their line numbers, without comments and blank lines."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             rows = [(reader.line_num, row) for row in reader if row and not row[0].startswith("#")]
     except UnicodeDecodeError as error:
