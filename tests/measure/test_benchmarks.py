@@ -17,6 +17,7 @@ from warpsim.measure.derive import derive
 from warpsim.measure.operations import CONFLICT_WAYS, OPERATIONS
 from warpsim.measure.record import Record, read_record
 from warpsim.measure.session import FULL, QUICK
+from warpsim.measure.values import TABLE_LEVELS
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +80,10 @@ def test_quantiles_are_those_of_the_samples(values):
     assert len(rows) >= 8, "histograms of single loads at eight or more loads"
     for gbs, _, *inner, _ in rows:
         mean = known.A + known.B * gbs / (known.C - gbs)
-        for level, cycles in zip((0.05, 0.25, 0.5, 0.75, 0.95), inner, strict=True):
+        for level, cycles in zip(TABLE_LEVELS[1:-1], inner, strict=True):
             wanted = 0.9 * mean - 0.1 * mean * np.log(1 - level)
-            # at least 12 SMs / 4 x 250 samples; the standard error of the 95th percentile is below 0.02 x mean
-            assert cycles == pytest.approx(wanted, abs=0.1 * mean)
+            # at least 12 SMs / 4 x 250 samples; standard errors of the 95th and 99th percentile: below 0.02 and 0.04 x mean
+            assert cycles == pytest.approx(wanted, abs=(0.1 if level < 0.99 else 0.16) * mean)
 
 
 def test_a_record_comes_back_from_its_files(record, values, tmp_path):

@@ -1,14 +1,17 @@
 """The evaluation of measurements that others published, and of made-up ones with known parameters."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from warpsim.measure.chipfile import nearest
+from warpsim.hardware.latency import load_distribution
+from warpsim.measure.chipfile import latency_table, nearest
 from warpsim.measure.core_values import chain_cycles
 from warpsim.measure.derive import derive
 from warpsim.measure.launch import turnovers, warp_delays
 from warpsim.measure.memory_values import fit_contention
-from warpsim.measure.record import Record, Table
+from warpsim.measure.record import Record, Table, read_record
 from warpsim.measure.session import elapsed_by_sm, histogram
 from warpsim.measure.values import quantile_of
 
@@ -99,6 +102,22 @@ def test_quantiles_of_a_histogram():
     cycles, counts = np.array([300.0, 100.0, 200.0]), np.array([1.0, 2.0, 1.0])
     assert [quantile_of(cycles, counts, level) for level in (0.0, 0.5, 0.51, 0.75, 0.76, 1.0)] == [100, 100, 200, 200, 300, 300]
     assert histogram(np.array([5, 3, 5, 5], np.uint32)) == [(3, 1), (5, 3)]
+
+
+def test_a_table_of_quantiles_has_the_mean_and_the_tail_of_the_samples(tmp_path):
+    """Those of an H100 have two peaks, for the halves of L2."""
+    record = read_record(Path(__file__).parents[2] / "experiments" / "hardware" / "h100.record")
+    values = derive(record)
+    (tmp_path / "x.csv").write_text(latency_table(record, values, "today"))
+    table = load_distribution(tmp_path / "x.csv")
+    points = record.tables["stream_chase"].where(every=4)
+    less = values["memory.timing_cycles"].value + values["ops.imad_wide.latency_cycles"].value
+    for row in (0, 5, 12):
+        (point,) = points.where(gbs=table.loads_gbs[row]).column("point")
+        samples = record.tables["stream_chase_samples"].where(point=int(point))
+        cycles = np.repeat(samples.column("cycles") - less, samples.column("count"))
+        assert table.mean(row) == pytest.approx(cycles.mean(), rel=0.005)
+        assert table.quantile(0.99, row) == pytest.approx(np.quantile(cycles, 0.99), rel=0.005)
 
 
 def test_elapsed_counts_only_sms_with_all_their_warps():

@@ -23,7 +23,7 @@ from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STORE_DRAIN, nea
 from warpsim.hardware.files import toml_value
 from warpsim.hardware.gpu import GpuFileError, load_gpu
 from warpsim.measure.record import Record, RecordError
-from warpsim.measure.values import LEVELS, Value
+from warpsim.measure.values import TABLE_LEVELS, Value
 
 GENERATIONS = {8.7: ("Ampere", 2022), 10.0: ("Blackwell", 2024), 10.3: ("Blackwell", 2025)}
 """Compute capability -> name of the generation, and the year of its first chip, where the package has no file of it."""
@@ -167,7 +167,7 @@ def latency_table(record: Record, values: Mapping[str, Value], day: str) -> str:
         f"# Latency of single coalesced loads on {record.metadata['device']['name']}, in cycles.",
         f"# Source: warpsim measure, {day}: {quantiles.how}.",
         "# One row per throughput of the chip in GB/s; the other columns are quantiles by their level.",
-        ",".join(["load_gbs", *(f"{level:g}" for level in LEVELS)]),
+        ",".join(["load_gbs", *(f"{level:g}" for level in TABLE_LEVELS)]),
     ]
     return "\n".join([*head, *(",".join(f"{number:g}" for number in row) for row in quantiles.value)]) + "\n"
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpsim.measure.record import Record
-from warpsim.measure.values import LEVELS, Floats, Value, quantile_of
+from warpsim.measure.values import LEVELS, TABLE_LEVELS, Floats, Value, quantile_of
 
 LEAST_FAR_SHARE = 0.02
 """Of the loads of an SM, above which L2 has a far half; less is chance."""
@@ -158,11 +158,11 @@ def quantiles(record: Record, so_far: Mapping[str, Value]) -> dict[str, Value]:
         if not part.rows or (rows and gbs < 1.02 * rows[-1][0]):
             continue  # two loads that are nearly one: the first is kept
         cycles, counts = part.column("cycles").astype(float) - cost - address, part.column("count").astype(float)
-        rows.append((float(gbs), *(round(quantile_of(cycles, counts, one), 1) for one in LEVELS)))
+        rows.append((float(gbs), *(round(quantile_of(cycles, counts, one), 1) for one in TABLE_LEVELS)))
     if not rows:
         return {}
     how = f"one load out of 8 of some warps, less {cost:g} cycles for the timing and {address:g} for the address (V 6.6)"
-    return {"memory.quantiles": Value(rows, "GB/s, cycles at " + ", ".join(map(str, LEVELS)), how)}
+    return {"memory.quantiles": Value(rows, "GB/s, cycles at " + ", ".join(map(str, TABLE_LEVELS)), how)}
 
 
 def loaded(record: Record, so_far: Mapping[str, Value]) -> dict[str, Value]:
