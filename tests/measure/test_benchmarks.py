@@ -17,7 +17,7 @@ from warpsim.measure.derive import derive
 from warpsim.measure.operations import CONFLICT_WAYS, OPERATIONS
 from warpsim.measure.record import Record, read_record
 from warpsim.measure.session import FULL, QUICK
-from warpsim.measure.values import TABLE_LEVELS
+from warpsim.measure.values import TABLE_LEVELS, Value
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +134,15 @@ def test_a_chip_of_a_generation_that_the_package_lacks_takes_the_nearest_one(rec
     chip, _ = write_chip(tmp_path / "mygpu.toml", other, values)
     assert (ws.load_gpu(chip).architecture, ws.load_gpu(chip).generation) == ("sm_90", "Blackwell")
     assert "assumed: the nearest that the package has below compute capability 10.3" in chip.read_text()
+
+
+def test_stores_faster_than_the_pins_make_a_chip(record, values, tmp_path):
+    """Where the driver's clock of the memory is too low, or the memory compresses what is written."""
+    pins = 2 * record.metadata["device"]["memory_clock_ghz"] * record.metadata["device"]["memory_bus_bits"] / 8
+    fast = {**values, "memory.bandwidth_gbs.init": Value(1.2 * pins, "GB/s", "made up")}
+    chip, _ = write_chip(tmp_path / "mygpu.toml", record, fast)
+    assert ws.load_gpu(chip).memory.pin_bandwidth_gbs == pytest.approx(1.08 * 1.2 * pins, rel=1e-3)
+    assert f"1.08 x what was measured, since the driver's {pins:g} GB/s are less" in chip.read_text()
 
 
 def test_every_value_of_the_chip_file_has_its_source(record, values, tmp_path):

@@ -20,6 +20,7 @@ from typing import Any
 from warpsim.atomic_file import write_text
 from warpsim.hardware import gpu
 from warpsim.hardware.architectures import SERVERS_PER_CHANNEL, STORE_DRAIN, nearest_architecture
+from warpsim.hardware.consistency import AT_PINS
 from warpsim.hardware.files import toml_value
 from warpsim.hardware.gpu import GpuFileError, load_gpu
 from warpsim.measure.record import Record, RecordError
@@ -293,8 +294,11 @@ def _memory(device: Mapping[str, Any], values: Mapping[str, Value], distribution
     gbs = values["memory.bandwidth_gbs.read"]
     pins = 2 * device["memory_clock_ghz"] * device["memory_bus_bits"] / 8
     pin = (round(pins, 1), "reported by the driver: 2 transfers a clock x width of the bus")
-    if pins < gbs.value:
-        pin = (round(1.08 * gbs.value, 1), "assumed: 1.08 x what was measured, since the driver names no clock of the memory")
+    init = values.get("memory.bandwidth_gbs.init")
+    highest = max(gbs.value, init.value if init else 0.0)
+    if pins < gbs.value or AT_PINS * pins < highest:
+        why = f"since the driver's {pins:g} GB/s are less" if pins else "since the driver names no clock of the memory"
+        pin = (round(1.08 * highest, 1), f"assumed: 1.08 x what was measured, {why}")
     latency = round(values["memory.latency_cycles"].value)
     keys: Keys = {
         "latency_cycles": (latency, _measured(values, "memory.latency_cycles")),
