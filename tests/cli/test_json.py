@@ -123,14 +123,16 @@ def test_fit(capsys, tmp_path, monkeypatch):
 
     gpu = load_gpu("v100")
     (tmp_path / "curve.csv").write_text("bandwidth_gbs,latency_ns\n100,300\n400,310\n800,500\n")
-    found = measured_curve.CurveFit(gpu, np.array([0.5, -1.0, np.nan]), 0.8)
+    found = measured_curve.CurveFit(gpu, np.array([0.5, -1.0, np.nan]), 0.8, as_good=(96, 192), doubts=("dram_servers = 96",))
     monkeypatch.setattr(measured_curve, "fit_measured", lambda *_, **__: found)
     out = tmp_path / "mine.toml"
     wrong = ["fit", str(tmp_path / "curve.csv"), "--gpu", "v100", "-o", str(tmp_path / "none" / "mine.toml")]
     assert cli.main(wrong) == 2 and "must be a file in a folder that exists" in capsys.readouterr().err
     (tmp_path / "fast.csv").write_text("bandwidth_gbs,latency_ns\n100,300\n400,310\n1000,500\n")
     assert cli.main(["fit", str(tmp_path / "fast.csv"), "--gpu", "v100", "-o", str(out)]) == 0
-    assert "the curve reaches 1000 GB/s, and the memory of v100 only 900" in capsys.readouterr().err
+    warned = capsys.readouterr().err
+    assert "the curve reaches 1000 GB/s, and the memory of v100 only 900" in warned and "doubtful: dram_servers = 96" in warned
     read = printed(capsys, "fit", str(tmp_path / "curve.csv"), "--gpu", "v100", "-o", str(out))
     assert read["output"] == str(out) and read["errors_percent"] == [0.5, -1.0, None] and read["rms_percent"] == 0.8
+    assert read["servers_as_good"] == [96, 192] and read["doubts"] == ["dram_servers = 96"]
     assert read["latency_cycles"] == load_gpu(out).memory.latency_cycles

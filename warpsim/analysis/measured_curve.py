@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import fdtri
 
 from warpsim.analysis.calibration import curve, with_queue
 from warpsim.arguments import InvalidPoint, shortened
@@ -48,7 +49,7 @@ _MOST = 1e8
 _LATENCIES_OF_DRAM = (10, 20_000)  # cycles of an idle memory; the chips of the package have up to 706
 _LEAST_GROWTH = 0.9  # of the latency, from the least to the highest bandwidth; less is no noise
 _DOUBTFUL_PERCENT = 5.0
-_SAME_PERCENT, _SAME_SHARE = 0.1, 0.1  # by which the error of another number of servers may be greater, and be chance
+_CONFIDENCE, _CHANCE_PERCENT = 0.95, 0.1  # with which other servers are worse; what the simulation's own chance makes of errors
 _AT_LIMIT = 0.002  # of a parameter of the search
 _OCCUPANCIES = 20
 _BEYOND = (1.15, 1.3, 1.5, 1.75, 2, 2.5, 3, 4, 6, 8)  # loads in flight over the most warps, where these attain too little
@@ -86,6 +87,7 @@ class CurveFit:
         errors_percent: error of each point of the curve: of its latency, or of its bandwidth; NaN: a saturated point.
         rms_percent: rms of the errors of the points that were fitted.
         tried: numbers of servers that were tried, each with the rms of its best fit in percent.
+        as_good: those, in ascending order, whose greater error may be chance, that of the chip among them; empty: not known.
         doubts: a sentence for each parameter that the curve does not tell, and for an error that is large; empty: none.
     """
 
@@ -93,13 +95,8 @@ class CurveFit:
     errors_percent: Floats
     rms_percent: float
     tried: Mapping[int, float] = field(default_factory=dict)
+    as_good: tuple[int, ...] = ()
     doubts: tuple[str, ...] = ()
-
-    @property
-    def as_good(self) -> list[int]:
-        """Numbers of servers with which the curve is fitted as well, in ascending order, that of the chip among them."""
-        most = self.rms_percent + max(_SAME_PERCENT, _SAME_SHARE * self.rms_percent)
-        return sorted({self.gpu.memory.queue.dram_servers, *(servers for servers, rms in self.tried.items() if rms <= most)})
 
 
 def read_curve(path: str | os.PathLike[str], gpu: Gpu) -> MeasuredCurve:
@@ -274,8 +271,15 @@ def fit_measured(
     queue = found.memory.queue.model_copy(update={"fit_rms_percent": percents[best]})
     result = _with_contention(with_queue(found, queue))
     every = np.where(fitted, 100 * np.expm1(errors(result, measured, cycles=cycles, seed=seed)), np.nan)
-    fit = CurveFit(result, every, percents[best], percents)
+    fit = CurveFit(result, every, percents[best], percents, _as_good(percents, int(kept.sum())))
     return replace(fit, doubts=tuple(_doubts(fit, tried[best][1], start)))
+
+
+def _as_good(percents: Mapping[int, float], points: int) -> tuple[int, ...]:
+    """Returns the numbers of servers that cannot be told from the best, by an F test of independent errors."""
+    least, free = min(percents.values()), max(1, points - FEWEST_POINTS)
+    most = max(least * math.sqrt(1 + fdtri(1, free, _CONFIDENCE) / free), least + _CHANCE_PERCENT)
+    return tuple(sorted(servers for servers, percent in percents.items() if percent <= most))
 
 
 def _doubts(fit: CurveFit, parameters: Floats, start: float) -> Iterator[str]:
@@ -291,7 +295,7 @@ def _doubts(fit: CurveFit, parameters: Floats, start: float) -> Iterator[str]:
     if parameters[1] > _RATES[1] - _AT_LIMIT:
         yield f"dram_gbs = {queue.dram_gbs:g}: this is the limit of the search, {_RATES[1]:g} times the sustained bandwidth"
     if len(fit.as_good) > 1:
-        what = "with other rates, these numbers fit as well; does the curve reach the sustained bandwidth?"
+        what = "with other rates, these numbers fit as well, by the errors of the points"
         yield f"dram_servers = {queue.dram_servers}, of {', '.join(map(str, fit.as_good))}: {what}"
     elif len(fit.tried) > 1 and queue.dram_servers in (min(fit.tried), max(fit.tried)):
         tried = f"from {min(fit.tried)} to {max(fit.tried)}"
