@@ -47,6 +47,52 @@ def test_what_a_kernel_reads_is_part_of_its_identity(key, value):
     assert make_point(changed, kernel, **SETTINGS).streams() != make_point(KEPLER, kernel, **SETTINGS).streams()
 
 
+MANY_FIELDS = ws.Kernel(
+    name="many_fields",
+    inputs=("r0",),
+    body=[
+        ws.Instruction("load", dst="r1", src=["r0"], access=ws.Access(l1_hit=0.2, l2_hit=0.4)),
+        ws.Instruction("alu", dst="r1", src=["r1"]),
+        ws.Instruction("smem", dst="r1", src=["r1"], access=ws.Access(pattern="stride", stride=2)),
+        ws.Instruction("sfu", dst="r1", src=["r1"]),
+        ws.Instruction("load", dst="r2", src=["r1"], access=ws.Access(pattern="stride", stride=8)),
+        ws.Instruction("store", src=["r2"]),
+    ]
+    * 4,
+)
+
+
+def numbers(table, path=""):
+    """Yields the keys of the numbers in a chip's table, and of what it leaves out, with changed values to try."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from numbers(value, f"{path}{key}.")
+        elif value is None:
+            yield f"{path}{key}", (1, 0.5)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield f"{path}{key}", (value + 1, 2 * value, value / 2)
+
+
+def test_fields_outside_the_identity_have_no_effect():
+    """Tries every number of a chip. A new one that the machine reads belongs into `warpsim/simulation/identity.py`."""
+    gpu, launch = ws.load_gpu("v100"), ws.Launch(blocks=6, block_warps=2, resident_blocks=2)
+    point = make_point(gpu, MANY_FIELDS, launch=launch, sms=1)
+    result = ws.simulate(gpu, MANY_FIELDS, launch=launch, sms=1)
+    outside = []
+    for key, values in numbers(gpu.to_dict()):
+        for value in values:
+            try:
+                changed = changed_gpu(gpu, {key: value})
+                other = make_point(changed, MANY_FIELDS, launch=launch, sms=1)
+            except ValueError:  # the chip cannot have this value
+                continue
+            if other.streams() == point.streams():
+                outside.append(key)
+                assert ws.simulate(changed, MANY_FIELDS, launch=launch, sms=1).equals(result), key
+            break
+    assert "memory.pin_bandwidth_gbs" in outside and "memory.latency_cycles" not in outside
+
+
 def test_the_same_field_is_read_by_another_kernel():
     slow = changed_gpu(KEPLER, {"sfu.latency_cycles": 36})
     kernel = ws.kernels.chain("sfu")
