@@ -19,6 +19,7 @@ from warpsim.engine import ahead, stretches
 from warpsim.engine.check import verify
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Instruction, Kernel, Loop
+from warpsim.simulation.policies import POLICIES
 from warpsim.simulation.run import run_to
 
 ALU = Instruction("alu", dst="r0", src=("r0",))
@@ -58,18 +59,25 @@ def test_most_of_a_long_run_issues_at_once(scheduler: str, warps: int) -> None:
     assert 0.6 * issued < issues_at_once(long) < issued
 
 
-def beginning(scheduler: str, seed: int) -> Case:
+def beginning(scheduler: str, seed: int, *, warps: int = 6, latency: int = 9) -> Case:
     """Blocks of two warps that compute for different times: both warps of a new one begin at once, while others compute."""
-    one = case(scheduler, 6, 1, latency=9)
+    one = case(scheduler, warps, 1, latency=latency)
     kernel = Kernel(name="beginning", inputs=("r0",), body=(Loop(body=(ALU,) * 60, trips=(1, 6)),))
     options = one.options | {"seed": seed, "cycles": None}
     gpu = one.gpu.model_copy(update={"block_launch_cycles": 50})
-    return Case(gpu, kernel, Launch(blocks=30, block_warps=2, resident_blocks=3), options)
+    return Case(gpu, kernel, Launch(blocks=30, block_warps=2, resident_blocks=warps // 2), options)
 
 
 @pytest.mark.parametrize("scheduler", ["lrr", "gto", "oldest"])
 def test_warps_that_begin_at_once_are_not_of_one_stretch(scheduler: str) -> None:
     assert_same(beginning(scheduler, 1))
+
+
+@pytest.mark.parametrize("scheduler", POLICIES)
+def test_policies_prefer_the_same_warps_in_stretches(scheduler: str) -> None:
+    """More warps than cycles of latency, so that some wait, in slots that others have left: neither by age nor by slot."""
+    for warps, latency, seed in ((6, 4, 4), (8, 6, 2)):
+        assert_same(beginning(scheduler, seed, warps=warps, latency=latency))
 
 
 @pytest.mark.parametrize(
