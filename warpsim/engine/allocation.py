@@ -144,7 +144,7 @@ def _make_idle(machine: Machine, state: State) -> None:
     state.servers[ASKED] = -np.inf  # nothing has asked a channel
     clock.next_arrival, clock.next_echo, clock.pool_room = FOREVER, FOREVER, pool_room(machine)
     state.clock["stuck_cycle"] = FOREVER
-    state.fetchers["last"], state.fetchers["there"] = NOBODY, FOREVER
+    state.fetchers["last"], state.fetchers["lines_there"] = NOBODY, FOREVER
     of_sms, of_schedulers = np.asarray(state.sms), np.asarray(state.schedulers)
     of_sms["index"], of_sms["last_served"], of_sms["constants"] = np.arange(len(of_sms)), NOBODY, FOREVER
     of_sms["first_index"] = np.arange(len(of_sms)) << chip.slot_bits

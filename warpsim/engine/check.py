@@ -183,7 +183,7 @@ def _verify_flights(machine: Machine, state: State, sm: np.record) -> None:
     for which, (limit, kind) in enumerate(zip(machine.chip[0].per_sm, (Kind.LOAD, Kind.STORE), strict=True)):
         sent = _under_way(state, machine.program.kind == kind).reshape(len(state.sms), -1)[sm.index].sum()
         heap, held = state.flights[2 * sm.index + which], int(sm.in_flight[which])
-        _require(sm.sent[which] == sent, f"SM {sm.index}: counts {sm.sent[which]} accesses not served, but has {sent}")
+        _require(sm.unserved[which] == sent, f"SM {sm.index}: counts {sm.unserved[which]} accesses not served, but has {sent}")
         _require(limit == 0 or held + sent <= limit, f"SM {sm.index}: {held + sent} accesses in flight, more than {limit}")
         _require(all(heap[(i - 1) // 2] <= heap[i] for i in range(1, held)), f"SM {sm.index}: a heap out of order")
 

@@ -46,7 +46,7 @@ def access(machine, state, sm, index, warp, step, cycle, queued):
         note_flight(machine, state, sm, kind, returns)
         return returns
     add_outgoing(state, index, stream, step, cycle, queued)
-    sm.sent[at(kind - _LOAD)] += 1
+    sm.unserved[at(kind - _LOAD)] += 1
     if is_awaited(kind, detail):
         warp.requested += 1
     if kind == _LOAD and machine.chip[0].loads_per_warp > 0:
@@ -269,7 +269,7 @@ def note_sent(machine, state, index, step, cycle, served):
 def note_served(machine, state, index, step, cycle, served, returns):
     """Notes when an access is back that issued at `cycle` and is served in cycle `served`."""
     sm, kind = state.sms[at(sm_of(machine.chip[0], index))], np.int64(machine.program[at(step)].kind)
-    sm.sent[at(kind - _LOAD)] -= 1
+    sm.unserved[at(kind - _LOAD)] -= 1
     note_flight(machine, state, sm, kind, returns)
     if has_mbarriers(machine.mbarriers):
         copy_is_back(machine.mbarriers, machine, state, sm, index, step, cycle, served, returns)

@@ -148,7 +148,7 @@ def take_and_fetch(addresses, machine, state, sm, s, fetcher, index, lane, step,
     take_instruction(addresses, machine, state, fetcher, index, lane, step, following, cycle)
     buffer, since = state.buffers[at(index)], np.int64(0)
     if buffer[at(_ADDRESS)] < chip.program_end:
-        if fetcher.there > cycle:
+        if fetcher.lines_there > cycle:
             since = line_of(machine, state, sm, s, fetcher, buffer[at(_ADDRESS)], cycle)
         if since <= cycle:
             fetch(chip, fetcher, buffer, lane, cycle, cycle + 1)
@@ -172,7 +172,7 @@ def begin_full(chip, buffer, fetcher, lane, now, eligible):
 
     If that filled its buffer, this stays full, unless the warp waits for what has been fetched.
     """
-    if buffer[at(_ENTRIES)] < chip.buffer or fetcher.there > now or chip.stages > chip.buffer or chip.issue_width > 1:
+    if buffer[at(_ENTRIES)] < chip.buffer or fetcher.lines_there > now or chip.stages > chip.buffer or chip.issue_width > 1:
         return
     if buffer[at(_FIRST + buffer[at(_OLDEST)])] <= eligible:
         fetcher.full |= bit(lane)
@@ -194,7 +194,7 @@ def end_full(addresses, machine, state, fetcher, index, lane, step):
 def fetch_all(machine, state, sm, s, fetcher, cycle):
     """Makes the fetches of scheduler s of an SM before a cycle."""
     chip = machine.chip[0]
-    if fetcher.starting == NONE and fetcher.there <= fetcher.next:  # nothing but the buffers is in the way
+    if fetcher.starting == NONE and fetcher.lines_there <= fetcher.next:  # nothing but the buffers is in the way
         while fetcher.next < cycle and fetcher.hungry != NONE:
             lane = whose_turn(machine, state, sm, s, fetcher, fetcher.hungry)
             index = sm.first_index + slot_in(chip, s, lane)
@@ -277,7 +277,7 @@ def request_line(machine, fetcher, lines, line, now):
     """Requests a line and those behind it, as far as there is room. Returns the cycle from which the line may be there."""
     chip, since = machine.chip[0], request_lines(machine, fetcher, lines, line, now)
     if chip.cache_lines <= chip.lines:
-        fetcher.there = all_lines_from(chip, lines)
+        fetcher.lines_there = all_lines_from(chip, lines)
     return since
 
 

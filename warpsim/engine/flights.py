@@ -31,10 +31,10 @@ def admits(machine, state, sm, kind, cycle):
     limit = limit_of(machine.chip[0], kind)
     if limit == 0:
         return True
-    if sm.in_flight[which] + sm.sent[which] < limit:
+    if sm.in_flight[which] + sm.unserved[which] < limit:
         return True
     forget_returned(state, sm, kind, cycle)
-    return sm.in_flight[which] + sm.sent[which] < limit
+    return sm.in_flight[which] + sm.unserved[which] < limit
 
 
 @inline
@@ -50,7 +50,7 @@ def room_for_stores(machine, state, sm, cycle):
     """Returns how many stores an SM can issue from a cycle on before it is at its limit, even if none returns."""
     which = at(_STORE - _LOAD)
     forget_returned(state, sm, np.int64(_STORE), cycle)
-    return limit_of(machine.chip[0], np.int64(_STORE)) - sm.in_flight[which] - sm.sent[which]
+    return limit_of(machine.chip[0], np.int64(_STORE)) - sm.in_flight[which] - sm.unserved[which]
 
 
 @inline

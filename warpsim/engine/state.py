@@ -39,13 +39,16 @@ FETCHER = np.dtype(  # of a scheduler
         ("full", "u8"),  # lanes of the warps whose buffers stay full (fetch.py)
         ("held", "i8"),  # lines in L0, or on their way
         ("uses", "i8"),  # fetches and requests so far, by which the lines are ordered
-        ("there", "i8"),  # cycle from which all lines of the program are in L0 for good; FOREVER: not known, or never
+        ("lines_there", "i8"),  # cycle from which all lines of the program are in L0 for good; FOREVER: not known, or never
     ]
 )
 
 WARP = np.dtype(
     [
-        ("wait", "i8"),  # a wait in one word (bits.py): until when the warp is not eligible, and why
+        # A wait in one word (bits.py): the first cycle in which the warp is eligible, and why not before. While it is pending, or
+        # at a barrier, this is the part that is known, such as the gap. While it drains, it is the last cycle. An eligible warp
+        # whose warp-cycles have been counted up to an edge, or to the end of a window, has that cycle here.
+        ("wait", "i8"),
         ("stream", "u8"),  # random stream
         ("since", "i8"),  # cycle: the present wait is counted from the cycle after it, where it is not counted yet
         ("start", "i8"),  # first cycle
@@ -80,7 +83,7 @@ SM = in_whole_lines(
         ("ever_full", "i8"),  # 1: a dependence counter of one of its warps has counted as many as it can
         # Memory
         ("in_flight", "i8", 2),  # loads, and stores, whose returns are in `State.flights`
-        ("sent", "i8", 2),  # loads, and stores, that have not been served
+        ("unserved", "i8", 2),  # loads, and stores, that have not been served
         # Occupancy
         ("changed", "u8", BITMAP + 1),  # cycles of the latest window with a change of `population`
         ("resident", "i8"),  # resident warps
@@ -287,7 +290,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("delays", "u2", lanes),  # `own_delay` of that step
         ("next_issue", "i8"),  # first cycle in which it can issue again
         ("stream", "u8"),  # random stream, for the policy `random`
-        ("rank_0_issued", "i8"),  # 1: the warp of rank 0 issued last
+        ("rank_0_issued", "i8"),  # with a greedy policy, 1: the warp of rank 0 issued last
         # Register ports
         ("held_from", "i8"),  # first cycle after its last issue in which only the ports hold it
         ("held_until", "i8"),  # first cycle in which they do not
