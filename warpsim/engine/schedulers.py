@@ -3,6 +3,9 @@
 A policy is a rule for the ranks of a scheduler's warps: of the warps that can issue in a cycle the one with the lowest rank goes
 first. Only `random` draws instead. Ranks change where a warp issues, is launched, or leaves: a policy that needs to know more of
 the warps than their ranks has its state there, too, as `two_level` has.
+
+Where the next ranks follow from ranks and ages alone, a scheduler runs ahead (ahead.py), and issues long runs of steps at once
+(stretches.py). The latter takes every policy that is not circular for one that prefers a warp by its age to all that are waiting.
 """
 
 import numpy as np
@@ -62,7 +65,7 @@ def next_ranks(order, ranks, here, rank):
 
 @inline
 def rank_after_issue(machine, state, sm, s, scheduler, lane, cycle):
-    """The warp in a lane of scheduler s has issued at a cycle."""
+    """Computes the ranks of the warps of scheduler s, of which the one in a lane has issued at a cycle."""
     chip = machine.chip[0]
     if chip.policy == _TWO_LEVEL:
         rank_groups(machine, state, sm, s, scheduler, lane, cycle)
@@ -108,7 +111,7 @@ def is_active(machine, state, sm, slot, cycle):
 
 @inline
 def end_greed(chip, scheduler):
-    """The warp that issued last has left."""
+    """The warp that issued last has left: a greedy policy prefers by age alone until the next issue."""
     if chip.greedy:
         store(scheduler.ranks, load(scheduler.ages))
         scheduler.rank_0_issued = 0

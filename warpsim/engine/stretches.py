@@ -7,7 +7,7 @@ once a *period*, always at the same place in it.
 * Where warps take turns and more than one is eligible, each issues when it is its turn, by which it is eligible again. The period
   is the number of the warps.
 * Otherwise each issues as soon as it is eligible. The period is the delay. Others may be eligible all the time, if in each cycle
-  a warp issues that goes before them by its age.
+  a warp issues that goes before them by its age, as with all policies that run ahead and are not circular.
 
 A stretch ends before the first cycle in which something else can happen: a warp comes to a step that is not plain, or has another
 delay; two that issue at once become eligible at the same time; or another warp wakes.
