@@ -12,6 +12,7 @@ Read the files in this order:
 
 * machine.py and state.py: what is configured (Machine) and what changes (State), one field a line with its unit and range.
   constants.py: enumerations, sizes, and the formats of numbers. allocation.py makes an idle machine.
+* bits.py, places.py, rng.py: sets, waits in one word, places in arrays, chance. All other files use them.
 * chip.py: `run`, the loop over windows. window.py: an SM in a window; `take_turns` is section 3 of docs/model.md.
   threads.py: several threads share the SMs of a chip.
 * lanes.py: one number for each warp of a scheduler, in one vector register; lane_rules.py is for LLVM. schedulers.py: policies,
@@ -26,8 +27,18 @@ Read the files in this order:
 * attribution.py: where every warp-cycle goes (section 7). The timing code only says there what happens: `waits`, `issues`,
   `refuses`, `is_busy`, `holds`. cycle_sets.py: in which cycles of a window something refuses. accounts.py: what has been
   counted, for those outside.
-* check.py: `verify` asserts that a state is consistent, `dump` prints an SM. bits.py, places.py, rng.py: sets, places, chance.
+* check.py: `verify` asserts that a state is consistent, `dump` prints an SM.
 * jit.py, handles.py, aliases.py, code_cache.py: how all of it is compiled, and where the machine code is kept.
+
+A load that misses L1 passes through these functions, from its issue to the next one of its warp:
+
+* `take_turns` has the schedulers run ahead until one picks the load, whose unit is shared, and lets it issue in its turn.
+* `execute` has it occupy its unit (`occupy`), and go out (`access`): it is in `State.outgoing`, and its register is UNKNOWN.
+  `complete` finds that the next step needs it (`wait_for_step`): the warp is *pending*, and its lane says NEVER.
+* At the end of the window `exchange` serves: `accept` sends the requests through stage 1, and `serve_dram` through stage 2 and
+  the bus. Once the last request has been *served*, perhaps in a later window, it is known when the load returns.
+* `note_all` tells the warp (`note_served`, then `go_on`, or `resolve` where it waits for more). Its wait is counted as a whole
+  (`count_wait`), and `set_alarm` says in its lane, or in the set `far`, when it wakes.
 
 Some habits that the compiler asks for:
 
@@ -39,7 +50,8 @@ Some habits that the compiler asks for:
   meet sets are written as np.uint64.
 * A wait is one word: its end, the step that causes it, and its name.
 * Functions marked `inline` are compiled into their callers. Those marked `apart` are not: they have more use for the registers of
-  the processor than for what their callers know, or they are called in many places. Nothing allocates.
+  the processor than for what their callers know, or they are called in many places. Nor are those marked `seldom`, which seldom
+  run (jit.py). Nothing allocates.
 * A chip and program without options of today's cores have None for `reads`, `hints`, `addresses` and `mbarriers`. What serves an
   option takes such an array as an argument and returns at once if it is None: numba compiles nothing behind that test then. So
   there is an engine with options and one without, for 16, 32 and 64 lanes each. It is compiled when it is first used.
