@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from tests.engine.directed_cases import COPY, DIRECTED
 from tests.support.cases import EACH_POLICY, Case, small_gpu
+from tests.support.random_chips import memories
 from tests.support.strategies import (
     arithmetic,
     cases,
@@ -31,6 +32,7 @@ from tests.support.strategies import (
 from tests.support.whole_run import whole_run
 from warpsim import kernels as k
 from warpsim.hardware.gpu import load_gpu
+from warpsim.hardware.memory import Memory
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Kernel, Loop
 from warpsim.reference import simulator as reference_simulator
@@ -141,6 +143,18 @@ def assert_all_same(kind: str, how_many: settings) -> None:
         assert_same(case)
 
     all_same()
+
+
+def test_random_chips_draw_every_key_of_the_memory() -> None:
+    """A rule that no random chip switches on would not be compared. `stores_among_loads` draws the table `writes`."""
+
+    @examples(1)
+    @given(memories())
+    def all_drawn(memory: dict[str, Any]) -> None:
+        fixed = {"pin_bandwidth_gbs", "distribution", "contention"}
+        assert memory.keys() | fixed | {"writes"} == Memory.model_fields.keys()
+
+    all_drawn()
 
 
 class TestDirectedCases:
