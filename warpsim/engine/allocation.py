@@ -150,7 +150,7 @@ def _make_idle(machine: Machine, state: State) -> None:
     of_sms["first_index"] = np.arange(len(of_sms)) << chip.slot_bits
     of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
     of_schedulers["wakes"] = NEVER
-    if chip.policy == Policy.RANDOM:
+    if chip.policy == Policy.RANDOM:  # all its ranks stay 0, and `draw_pick` chooses among equal times
         of_schedulers["stream"] = np.array(streams_of_schedulers(int(chip.seed), len(of_schedulers)), np.uint64)
     else:
         of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(of_schedulers["ages"].shape[1])

@@ -154,7 +154,7 @@ def write_totals(machine, state, now, totals):
 
 @apart
 def settle_at(machine, state, now, sign):
-    """Takes off (-1) what was counted beyond cycle `now`, inclusive, or adds it again (+1)."""
+    """Takes off (-1) what was counted of cycle `now` and of later ones, or adds it again (+1)."""
     for sm in state.sms:
         count_residents(state, sm, now)
     settle(machine, state, now, sign)
