@@ -295,6 +295,12 @@ def test_a_tick_divides_the_intervals_of_conditionals() -> None:
     assert machine.program.unit_ticks[place] / machine.chip[0].tick == 2.5
 
 
+def test_a_tick_divides_the_passes_by_which_an_interval_is_multiplied() -> None:
+    passes = Instruction("smem", dst="r1", cost=Cost(passes="5/4"))
+    machine = encoded(kernel=Kernel(name="passes", body=[passes]))
+    assert machine.program.unit_ticks[0] / machine.chip[0].tick == 1.25 * float(KEPLER.ops["smem"].interval_cycles)
+
+
 def test_intervals_without_a_small_common_denominator() -> None:
     primes = dict(zip(("alu", "sfu", "smem"), ("1/997", "1/991", "1/983"), strict=True))
     gpu = changed_gpu(KEPLER, {f"{op}.interval_cycles": interval for op, interval in primes.items()})

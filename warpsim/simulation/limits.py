@@ -78,7 +78,8 @@ def ticks_per_cycle(gpu: Gpu, kernel: Kernel) -> int:
     given = [(op, cost) for op, cost in own if cost is not None]
     of_instructions = {(f"cost of {op}", cost.interval_cycles) for op, cost in given if cost.interval_cycles is not None}
     of_matrices = {(f"cost of {op}", matrix_interval(gpu, op, cost)) for op, cost in given if cost.multiply_adds is not None}
-    of_passes = {(f"passes of {one.op}", cost.data_cycles) for one, cost in _costs_of_accesses(gpu, kernel)}
+    accesses = _costs_of_accesses(gpu, kernel)
+    of_passes = {(f"passes of {one.op}", cycles) for one, cost in accesses for cycles in (cost.unit_cycles, cost.data_cycles)}
     intervals = of_classes | of_instructions | of_matrices | of_passes
     ticks = math.lcm(*(interval.denominator for _, interval in intervals))
     if ticks > MAX_TICKS:
