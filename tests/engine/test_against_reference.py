@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -29,13 +30,15 @@ from tests.support.strategies import (
     with_paths,
     with_stores_among_loads,
 )
-from tests.support.whole_run import whole_run
+from tests.support.whole_run import WholeRun, whole_run
 from warpsim import kernels as k
 from warpsim.hardware.gpu import load_gpu
 from warpsim.hardware.memory import Memory
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Conditional, Kernel, Loop
 from warpsim.reference import simulator as reference_simulator
+from warpsim.reference.result import Result
+from warpsim.simulation.counters import reference_counts
 
 MAPPINGS = ("warp_cycles", "scheduler_cycles", "occupancy_cycles", "instructions")
 LISTS = ("issues", "retired", "occupancy_changes", "warps")
@@ -58,10 +61,20 @@ def outcome(simulate: Any, case: Case) -> dict[str, Any]:
         return {why: cycle and int(cycle[1])}
     lists = {name: getattr(result, name) for name in LISTS}
     counts = {name: {key: n for key, n in getattr(result, name).items() if n} for name in MAPPINGS}
-    counted = {"end": result.end, **lists, "load_latencies": sorted(result.load_latencies), **counts}
+    counted = {"end": result.end, **lists, **counters(result, case), "load_latencies": sorted(result.load_latencies), **counts}
     caused = {(0, *key): n for key, n in result.caused_cycles.items()}
     lines = {"line_cycles": result.line_cycles, "caused_cycles": caused}
     return counted | {name: sorted(by_line(case.kernel, cycles)) for name, cycles in lines.items()}
+
+
+def counters(result: WholeRun | Result, case: Case) -> dict[str, Any]:
+    """Returns the counters from which the variables of a result are computed, by the names of `Counts`."""
+    if isinstance(result, WholeRun):
+        counts = result.counts
+    else:
+        sms = case.options.get("sms") or case.gpu.sms
+        counts = reference_counts(result, case.gpu, case.launch, sms, case.options["warmup"])
+    return {f"counts.{name}": np.asarray(value).tolist() for name, value in vars(counts).items()}
 
 
 def by_line(kernel: Kernel, cycles: Mapping[tuple[int, Any, str], int]) -> Iterator[tuple[int, int, str, int]]:

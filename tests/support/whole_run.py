@@ -12,7 +12,7 @@ from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
 from warpsim.kernels import Kernel
 from warpsim.results import schema
-from warpsim.simulation.counters import by_class
+from warpsim.simulation.counters import Counts, by_class, engine_counts
 from warpsim.simulation.encode import encode, with_seed
 from warpsim.simulation.point import as_launched
 from warpsim.simulation.run import Capacity, run_machine
@@ -35,6 +35,7 @@ class WholeRun:
         retired: (launch number, sm, start, last cycle) of the warps that retired in the window, by launch number.
         load_latencies: latencies in cycles of the loads served in the window, ascending (exact below 4096).
         instructions: warp instructions by operation class, in the window.
+        counts: the counters from which the variables of a result are computed.
         end: the cycle after the last one.
     """
 
@@ -49,6 +50,7 @@ class WholeRun:
     retired: list[tuple[int, ...]]
     load_latencies: list[int]
     instructions: dict[str, int]
+    counts: Counts
     end: int
 
 
@@ -109,6 +111,7 @@ def whole_run(
         retired=sorted(_tuples(state.lives[: tally.retired, :4])),
         load_latencies=np.repeat(np.arange(len(tally.histogram)), tally.histogram).tolist(),
         instructions={op: int(n) for op, n in zip(classes, by_class(machine, steps_issued(machine, state)), strict=False) if n},
+        counts=engine_counts(machine, state, gpu, warmup),
         end=end,
     )
 
