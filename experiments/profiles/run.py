@@ -2,7 +2,7 @@
 
 The reports are not part of the project: `sources.csv` names repository, commit and path of each, and `clone.sh` brings them into
 a folder, which the environment variable WARPSIM_PROFILES names. What is not there is counted, and left out. `later.csv` names
-those that were replayed for the first time when all rules for the others had been made, and `third.csv` others after those.
+those that were replayed for the first time when all rules for the others had been made, `third.csv` others after those, and `fourth.csv` once more.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ LISTS = {
     "sources.csv": ("launches.csv", "tables.md", "profiles.png"),
     "later.csv": ("later.csv", "later.md", "later.png"),
     "third.csv": ("third.csv", "third.md", "third.png"),
+    "fourth.csv": ("fourth.csv", "fourth.md", "fourth.png"),
 }
 """List of reports -> the files of its launches, tables and figure."""
 
