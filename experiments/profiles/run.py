@@ -2,7 +2,8 @@
 
 The reports are not part of the project: `sources.csv` names repository, commit and path of each, and `clone.sh` brings them into
 a folder, which the environment variable WARPSIM_PROFILES names. What is not there is counted, and left out. `later.csv` names
-those that were replayed for the first time when all rules for the others had been made, `third.csv` others after those, and `fourth.csv` once more.
+those that were replayed for the first time when all rules for the others had been made, `third.csv` others after those, and
+`fourth.csv` others once more.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, 
 from warpsim.frontends.sampled import SPREAD, Sampled
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.sequence import in_order
+from warpsim.frontends.store_runs import store_runs
 from warpsim.frontends.structure import under, without_barriers
 from warpsim.frontends.tiles import Tile
 from warpsim.hardware import files as params
@@ -97,6 +98,8 @@ class Emitter:
         self.unnamed: dict[str, None] = {}
         self.used: set[str] = set()
         self.unknown: dict[str, None] = {}  # keys of the accesses with unknown addresses
+        blocks = flow.blocks if self.by_counters else ()
+        self.runs = {index: run for block in blocks for index, run in store_runs(self.function.code, block.code).items()}
         self.counts_copies = any(self._left_at(place) is not None for place in self.copies.left if place not in self.handovers)
 
     def notes(self) -> list[str]:
@@ -332,6 +335,8 @@ class Emitter:
                 if op == "store":
                     written = width * tally.threads / tally.warps
                     cost["port_sectors"] = round(port_sectors(sectors, written, lines) / cost["requests"], 3)
+            if place[1] in self.runs:
+                cost |= self.runs[place[1]].costs(place[1], addresses, width)
 
     def _bulk(self, one: MachineInstruction, op: str, place: Place, fields: dict[str, Any], cost: dict[str, Any]) -> None:
         """States what a bulk copy moves: lines, all at once. It occupies the memory pipeline as any other instruction does."""
