@@ -48,14 +48,16 @@ def test_an_access_under_a_predicate_is_made_by_the_warps_for_which_it_holds(tes
     assert condition.then[0].dst in found.body[-1].src  # who makes it waits for it, and nobody else
 
 
-@pytest.mark.parametrize(("shift", "ways"), [(0, 1), (2, 4)])
-def test_all_warps_pass_by_shared_memory_and_those_that_access_it_make_the_passes(shift, ways):
-    rows = ["ISETP.GE.AND P0, PT, R0, 0x40, PT", f"SHF.L.U32 R5, R0, {shift:#x}, RZ"]
-    found = kernel(*rows, "--:-:0:-:1 @!P0 LDS R4, [R5.X4]", "01:-:-:-:1 FADD R5, R4, R4")
+@pytest.mark.parametrize(("shift", "passes"), [(0, "1/4"), (2, "1/2")])
+def test_all_warps_make_an_access_to_shared_memory_that_other_warps_make_in_each_trip(shift, passes):
+    """Warps 0 to 3 make it in the first of seven trips, 0 and 1 in the second, and 0 in all others: 11 of 56."""
+    loop = ["MOV R6, 0x80", ".L_loop:", "ISETP.GE.AND P0, PT, R0, R6, PT", f"SHF.L.U32 R5, R0, {shift:#x}, RZ"]
+    trip = ["--:-:0:-:1 @!P0 LDS R4, [R5.X4]", "01:-:-:-:1 FADD R7, R4, R4", "SHF.R.U32.HI R6, RZ, 0x1, R6"]
+    found = kernel(*loop, *trip, "ISETP.GT.AND P1, PT, R6, 0x1, PT", "@P1 BRA `(.L_loop)")
     assert not any(isinstance(one, Conditional) for _, one in walk(found.body))
-    one = only(found, "smem")
-    assert one.cost.passes == Fraction(ways, 4)  # two of eight warps
-    assert one.dst in found.body[-1].src
+    assert only(found, "smem").cost.passes == Fraction(passes)
+    own = kernel("ISETP.GE.AND P0, PT, R0, 0x40, PT", "@!P0 LDS R4, [R0.X4]")
+    assert [one.warps for _, one in walk(own.body) if isinstance(one, Conditional)] == [(0, 1)]
 
 
 def test_an_access_that_nearly_all_warps_make_stands_under_no_condition():

@@ -166,8 +166,9 @@ class Emitter:
         return []
 
     def _if_made(self, number: int, index: int, one: Instruction, come: Counts) -> Statement:
-        """Returns an instruction, under a condition if it is an access that only some of the warps make, but in shared memory.
+        """Returns an instruction, under a condition if it is an access that only some of the warps make.
 
+        An access to shared memory that other warps make each time stands under none, since the last warp counts at a barrier.
         At a barrier that is off for most warps nobody waits; to any other, all are taken to come.
         """
         if self.sampled is not None and one.op == "barrier" and self.function.code[index].guard:
@@ -183,9 +184,8 @@ class Emitter:
         if self.sampled is None or one.op not in ACCESSING_OPS or (number, index) not in self.accesses:
             return one
         rule = self.sampled.condition(number, index, come)
-        if rule is not None and one.op == "smem":
-            by_chance = rule.keys() == {"probability"}
-            return _made_at_times(one, rule["probability"] if by_chance else self.sampled.share(number, index))
+        if rule is not None and one.op == "smem" and rule.keys() == {"probability"}:
+            return _made_at_times(one, rule["probability"])
         return one if rule is None else under(rule, [one], [], src=one.src, cost=Cost(gap_cycles=1))
 
     def waited(self, place: Place) -> tuple[str, ...]:
@@ -429,7 +429,7 @@ def _with_hits(access: Access, hit: Hits, op: str) -> Access:
 
 
 def _made_at_times(one: Instruction, share: float) -> Instruction:
-    """Returns an access to shared memory of which this share is made: the others take the memory pipeline, and make no pass."""
+    """Returns an access to shared memory of which this share is made: all take the pipeline, with the mean number of passes."""
     access = one.access
     ways = one.ways if access is None else conflict_degree(np.array(thread_addresses(access)), access.bytes_per_thread)
     own = {} if one.cost is None else one.cost.model_dump(exclude_none=True)
