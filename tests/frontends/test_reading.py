@@ -339,6 +339,13 @@ def test_a_disassembler_that_does_not_come_to_an_end_is_stopped(tmp_path, monkey
         ("LOP3.LUT R0, R1, R2, RZ, 0xc0, !PT", ("R1", "R2", "", "")),
         ("LOP3.LUT P0, R5, R3, 0x3, RZ, 0xc0, !PT", ("R3", "", "", "")),
         ("EXIT", ()),
+        # Products of warp groups: a left matrix in registers, and the sums, unless they begin with 0
+        ("HGMMA.64x64x16.F32 R56, R88, gdesc[UR8].tnspB, R56", ("R88:4", "", "R56:32")),
+        ("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24.gsb0", ("", "R24:128")),
+        ("HGMMA.64x64x16.F16 R24, gdesc[UR8], R24", ("", "R24:16")),
+        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], RZ, !UPT", ()),
+        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24, !UPT", ()),
+        ("HGMMA.SP.64x128x32.F32 R24, gdesc[UR8], R24, R2", ("", "R24:64", "R2")),
     ],
 )
 def test_operand_slots_name_the_registers_that_are_read(text, slots):

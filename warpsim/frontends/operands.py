@@ -330,16 +330,13 @@ def _slots(opcode: str, text: str) -> tuple[str, ...]:
             continue
         name = part.name if isinstance(part, Register) and part.name not in ZERO and not part.name.startswith("U") else ""
         if name and base.endswith("GMMA"):
-            name = _read_by_group(name, opcode, is_left=place == 1, from_zero=any(text.startswith("!UPT") for text in texts))
-        found.append(f"{name}.reuse" if name and ".reuse" in texts[place] else name)
+            sums = parts[0].name if isinstance(parts[0], Register) else ""
+            if place == 1:
+                name = f"{name}:{_LEFT_MATRIX}"
+            elif name == sums:  # which begin with 0 under this predicate
+                name = "" if any(text.startswith("!UPT") for text in texts) else f"{name}:{written_count(opcode)}"
+        found.append(f"{name}.reuse" if name and ":" not in name and ".reuse" in texts[place] else name)
     return tuple(found) if any(found) else ()
-
-
-def _read_by_group(name: str, opcode: str, is_left: bool, from_zero: bool) -> str:
-    """Returns what a product of a warp group reads from a register on: its left matrix, or the sums, unless they begin with 0."""
-    if is_left:
-        return f"{name}:{_LEFT_MATRIX}"
-    return "" if from_zero else f"{name}:{written_count(opcode)}"
 
 
 def register_slots(one: MachineInstruction) -> tuple[str, ...]:
