@@ -73,7 +73,7 @@ def counters(result: WholeRun | Result, case: Case) -> dict[str, Any]:
         counts = result.counts
     else:
         sms = case.options.get("sms") or case.gpu.sms
-        counts = reference_counts(result, case.gpu, case.launch, sms, case.options["warmup"])
+        counts = reference_counts(result, case.gpu, case.launch, sms, case.options.get("warmup", 0))
     return {f"counts.{name}": np.asarray(value).tolist() for name, value in vars(counts).items()}
 
 
