@@ -35,6 +35,7 @@
     caches           how often they hit; cache_walk: its compiled part
     emitter          machine instructions as instructions of a kernel; sequence: for what each of a block waits
     sampled          which warps make an access; handovers: barriers by which some warps wait for others
+    store_runs       stores of a warp that L1 joins
     structure        statements from how often each block was executed
     convert          all of it together: a Kernel
     trace_file       reads traces of NVBit; traces: their compiled form; traced_kernel: the kernel; fold: repetitions as loops
