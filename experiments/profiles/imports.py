@@ -2,7 +2,7 @@
 
     WARPSIM_PROFILES=reports python experiments/profiles/imports.py imports.csv
 
-The launches are those of the lists of reports that are at least 10 us long. Machine code, grid and blocks, and the chip at its
+The launches are those of the lists of reports. Machine code, grid and blocks, and the chip at its
 measured clocks are all that is used, and nothing is stated of arguments and data. Launches whose import needs to know more, or
 assumes something, are counted and left out.
 """
@@ -26,15 +26,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from _tables import write_rows
-from run import LISTS, wanted
+from run import LISTS, path_of, wanted
 
 import warpsim as ws
 from warpsim.frontends.errors import FrontEndError
 from warpsim.profiles.chip import chip_of
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import read_code
-
-_LEAST_US = 10.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Imported:
 def simulated(source: dict[str, str]) -> list[Imported | str]:
     """Returns for each launch of a report what was simulated, or why nothing was."""
     folder = Path(os.environ.get("WARPSIM_PROFILES", "reports"))
-    path = folder / source["repository"].replace("/", "+") / source["commit"][:8] / source["path"]
+    path = path_of(folder, source)
     return list(_of_report(path, source)) if path.exists() else ["the report is not here"]
 
 
@@ -63,9 +61,6 @@ def _of_report(path: Path, source: dict[str, str]) -> Iterator[Imported | str]:
         try:
             launch = read_code(path, number)
             measured = launch.need("gpu__time_duration.sum") / 1e3
-            if measured < _LEAST_US:
-                yield f"shorter than {_LEAST_US:g} us"
-                continue
             gpu, _ = chip_of(launch)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")

@@ -93,6 +93,11 @@ def wanted(listed: str) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
+def path_of(folder: Path, source: dict[str, str]) -> Path:
+    """Returns the file of a report of a list in the folder that `clone.sh` fills."""
+    return folder / source["repository"].replace("/", "+") / source["commit"][:8] / source["path"]
+
+
 def _replays(
     reports: list[dict[str, str]], folder: Path, replicates: int, budget: int, path: Path
 ) -> Iterator[dict[str, Any]]:
@@ -117,7 +122,7 @@ def _replays(
 
 def _of_report(folder: Path, source: dict[str, str], replicates: int, budget: int) -> Iterator[dict[str, Any]]:
     base = {"repository": source["repository"], "commit": source["commit"], "file": source["path"]}
-    path = folder / source["repository"].replace("/", "+") / source["commit"][:8] / source["path"]
+    path = path_of(folder, source)
     numbers = [int(number) for number in source["launches"].split()]
     try:
         found = {one.number: one for one in read_report(path)} if path.exists() else {}

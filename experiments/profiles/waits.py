@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from run import wanted
+from run import path_of, wanted
 
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import make_flow
@@ -58,7 +58,7 @@ def samples(one: ProfiledInstruction, state: str) -> float:
 def launches(folder: Path) -> Iterator[ProfiledLaunch]:
     """Yields the launches of the reports that are in a folder."""
     for source in wanted():
-        path = folder / source["repository"].replace("/", "+") / source["commit"][:8] / source["path"]
+        path = path_of(folder, source)
         if path.exists():
             numbers = {int(number) for number in source["launches"].split()}
             yield from (one for one in read_report(path) if one.number in numbers)

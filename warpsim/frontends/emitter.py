@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-import numpy as np
-
 from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
 from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_peek, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
@@ -26,7 +24,7 @@ from warpsim.frontends.keys import Key, keys_of
 from warpsim.frontends.opcode_costs import gap_after, in_quarters, unit_costs
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.operands import conditions, register_slots
-from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, random_conflict, ways_of
+from warpsim.frontends.patterns import as_access, conflict_degree, matrix_rows, random_conflict, ways_of, ways_of_pattern
 from warpsim.frontends.sampled import SPREAD, Sampled
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.sequence import in_order
@@ -35,7 +33,7 @@ from warpsim.frontends.structure import under, without_barriers
 from warpsim.frontends.tiles import Tile
 from warpsim.hardware import files as params
 from warpsim.hardware.architectures import list_architectures, newest_up_to
-from warpsim.kernels.access import port_sectors, thread_addresses
+from warpsim.kernels.access import port_sectors
 from warpsim.kernels.costs import BULK_INTERVAL
 from warpsim.kernels.instruction import MAX_REQUESTS, MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.statements import Statement
@@ -430,8 +428,7 @@ def _with_hits(access: Access, hit: Hits, op: str) -> Access:
 
 def _made_at_times(one: Instruction, share: float) -> Instruction:
     """Returns an access to shared memory of which this share is made: all take the pipeline, with the mean number of passes."""
-    access = one.access
-    ways = one.ways if access is None else conflict_degree(np.array(thread_addresses(access)), access.bytes_per_thread)
+    ways = one.ways if one.access is None else ways_of_pattern(one.access)
     own = {} if one.cost is None else one.cost.model_dump(exclude_none=True)
     return one.model_copy(update={"cost": Cost(**own | {"passes": in_quarters(share * ways)})})
 

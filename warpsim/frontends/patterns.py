@@ -11,7 +11,7 @@ import numpy as np
 from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread, is_update, space_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware.gpu import Shared
-from warpsim.kernels.access import ways_of_today
+from warpsim.kernels.access import thread_addresses, ways_of_today
 from warpsim.kernels.instruction import MAX_ADDRESS, MAX_STRIDE, Access
 from warpsim.units import LINE_BYTES, WARP_LANES
 
@@ -44,6 +44,11 @@ def conflict_degree(addresses: Addresses, width: Width) -> int:
     Addresses of threads that are off are negative.
     """
     return ways_of_today(addresses.tolist(), _BANKS, width)
+
+
+def ways_of_pattern(access: Access) -> int:
+    """Returns the same of a pattern of a kernel."""
+    return ways_of_today(thread_addresses(access), _BANKS, access.bytes_per_thread)
 
 
 @lru_cache(maxsize=8)

@@ -90,7 +90,7 @@ def store_runs(code: Sequence[MachineInstruction], indices: Iterable[int]) -> di
             run.offsets[index], last = parts[0].offset, index
             if len(run.offsets) > 1:
                 found |= dict.fromkeys(run.offsets, run)
-        elif space_of(one) is not None or one.base in ("BAR", "CALL", "MEMBAR"):
+        elif space_of(one) is not None or one.base in ("CALL", "MEMBAR"):
             key = None
         if key is not None and {register.name for register, _ in key[0]} & set(written(one)):
             key = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field
@@ -12,9 +13,10 @@ OPERAND_SLOTS = 4
 """Largest number of operand slots of a machine instruction."""
 
 MOST_READ = 160
-"""Registers that an instruction reads, at most. The largest product of a warp group reads 132."""
+"""Registers that an instruction reads, at most. The largest product of a warp group reads 132. With so many in one bank, the
+times of ports stay within what a lane of the engine can say."""
 
-_WHAT = 'a machine register such as "R12" or "R12.reuse", 2 to 160 registers such as "R24:32", 32 from R24 on, or ""'
+_WHAT = f'a machine register such as "R12" or "R12.reuse", 2 to {MOST_READ} registers such as "R24:32", 32 from R24 on, or ""'
 
 
 class RegisterRead(NamedTuple):
@@ -31,14 +33,16 @@ class RegisterRead(NamedTuple):
     reuse: bool
 
 
-def register_read(text: str) -> RegisterRead:
-    """Returns what an operand slot reads, of which the text is not empty."""
-    name, _, registers = text.removesuffix(".reuse").partition(":")
-    return RegisterRead(int(name[1:]), int(registers or 1), text.endswith(".reuse"))
+def register_reads(reads: tuple[str, ...]) -> Iterator[tuple[int, RegisterRead]]:
+    """Yields what the reads of an instruction name, each with its operand slot."""
+    for slot, text in enumerate(reads):
+        if text:
+            name, _, registers = text.removesuffix(".reuse").partition(":")
+            yield slot, RegisterRead(int(name[1:]), int(registers or 1), text.endswith(".reuse"))
 
 
 def _few_enough(reads: tuple[str, ...]) -> tuple[str, ...]:
-    total = sum(register_read(text).registers for text in reads if text)
+    total = sum(read.registers for _, read in register_reads(reads))
     if total > MOST_READ:
         raise ValueError(f"must be at most {MOST_READ} registers altogether, not {total}")
     return reads

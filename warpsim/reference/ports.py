@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from warpsim.kernels import Instruction
-from warpsim.kernels.register_reads import RegisterRead, register_read
+from warpsim.kernels.register_reads import RegisterRead, register_reads
 from warpsim.reference.warp import Warp
 
 WINDOW = 3
@@ -25,9 +25,8 @@ class RegisterPorts:
     def issue(self, instruction: Instruction, warp: Warp, t: int) -> int:
         """Takes an instruction that issues in cycle `t`; returns the cycle before which the scheduler does not issue."""
         needed: Counter[int] = Counter()
-        for slot, text in enumerate(instruction.reads):
-            if text:
-                needed.update(self.ports(warp, slot, register_read(text)))
+        for slot, read in register_reads(instruction.reads):
+            needed.update(self.ports(warp, slot, read))
         before = self.last
         more = max([0, *(n - WINDOW for n in needed.values())])
         self.last = max([max(t + 2, before + 1) + more, *(self.free[bank] + n - WINDOW for bank, n in needed.items())])

@@ -10,7 +10,7 @@ from warpsim.engine.machine import HINT, MBARRIER, READS
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Hints
 from warpsim.kernels.program import Kernel
-from warpsim.kernels.register_reads import RegisterRead, register_read
+from warpsim.kernels.register_reads import register_reads
 from warpsim.kernels.steps import FlatProgram, Step
 
 
@@ -25,8 +25,7 @@ def encode_reads(program: FlatProgram, gpu: Gpu) -> Records:
     if gpu.core.register_banks is None:
         return none
     for record, step in zip(reads, program.steps, strict=True):
-        for slot, text in enumerate(step.instruction.reads if step.instruction is not None else ()):
-            read = register_read(text) if text else RegisterRead(0, 0, False)
+        for slot, read in register_reads(step.instruction.reads if step.instruction is not None else ()):
             for number in range(read.first, read.first + read.registers):
                 place = slot * MOST_BANKS + number % gpu.core.register_banks
                 record["registers"][place] = number + 1 if read.registers == 1 else SEVERAL_REGISTERS
