@@ -270,6 +270,17 @@ def test_sampled_blocks_of_the_diagonal_are_as_many_as_all(launch, most):
     assert sum(weight for _, weight in sample) == geometry.blocks
 
 
+def test_no_block_of_three_dimensions_stands_for_most_of_the_grid():
+    """Of 16 blocks in each dimension, the 14 between the edges have places enough for what depends on bits of the index."""
+    geometry = as_geometry("16x16x16,512")
+    sample = geometry.sample(16384)
+    assert sum(weight for _, weight in sample) == geometry.blocks
+    assert sum(weight for (x, y, _), weight in sample if x == y) == 16 * 16
+    largest = [block for block, weight in sample if weight > geometry.blocks / 10]
+    assert len(largest) == 5 and all(len({block[axis] for block in largest}) >= 4 for axis in range(3))
+    assert max(weight for _, weight in sample) < geometry.blocks / 6
+
+
 def test_trips_of_loops_over_a_grid_are_those_of_all_threads_on_average():
     """A million elements by 262,144 threads: 3.81 trips."""
     rows = ["IMAD R8, R9, 0x100, R0", ".L_loop:", "LDG.E R4, [R2.64]", "IADD3 R8, R8, 0x40000, RZ"]

@@ -13,6 +13,7 @@ from warpsim.frontends.nvdisasm import find_nvdisasm
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions
+from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.traversal import walk
 
 pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
@@ -87,6 +88,36 @@ def test_two_numbers_of_trips_are_no_range():
     with pytest.warns(AssumptionWarning, match="4 to 100 trips, by warp: 52 stand for all"):
         kernel = imported(body, "sm_90", (64, 256))
     assert counts(kernel)["load"] == pytest.approx(52 + 100, rel=0.35)
+
+
+@pytest.mark.filterwarnings("ignore::warpsim.frontends.errors.AssumptionWarning")
+def test_a_block_that_stands_for_all_others_may_differ_from_them():
+    """Of blocks of 1,024 threads two are executed at first, the last one and one for all others; the trips are index^2."""
+    body = """
+    float sum = 0;
+    #pragma unroll 1
+    for (int k = 0; k < blockIdx.x * blockIdx.x; ++k) {
+        float x = in[k * 1024 + threadIdx.x];
+        #pragma unroll
+        for (int step = 0; step < 150; ++step) x = x * sum + step;
+        sum += x;
+    }
+    out[i] = sum;"""
+    assert counts(imported(body, "sm_90", (64, 1024)))["load"] == pytest.approx(63 * 127 / 6, rel=0.01)
+
+
+def test_blocks_of_a_small_launch_have_an_sm_each():
+    """The blocks differ in their trips, and each reads its data once: on 132 SMs none of 64 finds that of another in L1."""
+    body = """
+    float sum = 0;
+    for (int row = 0; row <= blockIdx.x; ++row)
+        for (int k = threadIdx.x; k < row; k += blockDim.x) sum += in[row * 1024 + k];
+    out[i] = sum;"""
+    index = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+    source = f'extern "C" __global__ void k(float *out, const float *in) {{ {index} {body} }}'
+    kernel = ws.kernels.from_cuda(source, "sm_90", launch=(64, 64))
+    (load,) = (one for _, one in walk(kernel.body) if isinstance(one, Instruction) and one.op == "load")
+    assert load.access.l1_hit == 0 and load.access.l2_hit > 0.9
 
 
 @pytest.mark.filterwarnings("ignore::warpsim.frontends.errors.AssumptionWarning")

@@ -37,7 +37,7 @@ MAX_STEPS = 400_000
 """Instructions that are executed, all sampled warps together counting as one."""
 
 _MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
-"""The most of these after which more blocks are executed: where the first ones differ, and where they do not."""
+"""The most of these after which more blocks are executed: where the first ones may differ, and where they do not."""
 
 _INSTRUCTION_BYTES = 16
 """Bytes of an instruction, from Volta on."""

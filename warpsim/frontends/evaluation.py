@@ -169,8 +169,10 @@ class Evaluation:
 
     @property
     def blocks_differ(self) -> bool:
-        """Whether blocks that stand for several do not all execute the same, and make the same accesses."""
+        """Whether blocks that stand for several do not all execute the same, and make the same accesses, or there is only one."""
         size = self.block_warps
         stands_for_several = self.weights.reshape(-1, size)[:, 0] > 1
+        if stands_for_several.sum() == 1:
+            return True  # it is not known what the others execute
         rows = (each.reshape(-1, size)[stands_for_several] for each in (*self.counts.values(), *self.made.values()))
         return any(bool((of_blocks != of_blocks[:1]).any()) for of_blocks in rows)

@@ -17,7 +17,13 @@ MAX_BLOCK_THREADS = 1024
 SAMPLED_THREADS, MORE_SAMPLED_THREADS = 2048, 16384
 """Threads, over all sampled blocks, whose addresses and branches are evaluated, at first and perhaps again."""
 
+_LARGE_SHARE = 1 / 8
+"""Share of the grid from which on several blocks stand for it, if there is room."""
+
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_SCATTERED_IN_SPACE = (0.8192, 0.6710, 0.5497)
+"""Powers of the inverse of the root of x^4 = x + 1: their multiples are spread evenly in space."""
+
 _MOST_BLOCKS, _MOST_THREADS_Z = (2**31 - 1, 65535, 65535), 64
 
 
@@ -50,7 +56,8 @@ class Geometry:
 
         Along each dimension the last block stands for itself, as the first one does where there is room, and some between, in
         irregular places, for the others. They have so many threads at most, or are one block; but where there is room for
-        several, a few more blocks stand for those whose indices x and y are the same.
+        several, a few more blocks stand for those whose indices x and y are the same. What room is left goes to blocks that
+        would stand for a large share of the grid, as one between the edges of three dimensions does.
         """
         room = max(1, most_threads // (self.block_warps * WARP_LANES))
         counts = [1, 1, 1]
@@ -58,8 +65,15 @@ class Geometry:
             counts[min(larger, key=lambda d: (counts[d], -self.grid[d]))] += 1
         along_x, along_y, along_z = (_picks(size, count) for size, count in zip(self.grid, counts, strict=True))
         has_diagonal = min(self.grid[:2]) > 1 and room > 1
-        chosen = [one for x, y in product(along_x, along_y) for one in _in_plane(x, y, has_diagonal=has_diagonal)]
-        return [((x, y, z.at), float(weight * z.stands_for)) for (x, y), weight in chosen for z in along_z]
+        cells = [
+            _Cell((*at, z.at), weight * z.stands_for, (x, y, z))
+            for x, y in product(along_x, along_y)
+            for at, weight in _in_plane(x, y, has_diagonal=has_diagonal)
+            for z in along_z
+        ]
+        large = [one for one in cells if one.weight > _LARGE_SHARE * self.blocks and one.at[0] != one.at[1]]
+        pairs = (room - math.prod(counts)) // (2 * len(large)) if large else 0
+        return [one for cell in cells for one in cell.blocks(pairs if cell in large else 0, off_diagonal=has_diagonal)]
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,29 @@ class _Pick:
     def stands_for(self) -> int:
         """Indices for which it stands."""
         return self.end - self.begin
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A block that stands for some of those with the indices of three ranges."""
+
+    at: tuple[int, int, int]
+    weight: int
+    ranges: tuple[_Pick, _Pick, _Pick]
+
+    def blocks(self, pairs: int, *, off_diagonal: bool) -> list[tuple[tuple[int, int, int], float]]:
+        """Returns the block and so many pairs of others that stand for the same ones, at mirrored places of the ranges."""
+        found = [self.at]
+        for number in range(1, pairs + 1):
+            share = [number * by % 1 / 2 for by in _SCATTERED_IN_SPACE]
+            share = [1 - one if number >> axis & 1 else one for axis, one in enumerate(share)]
+            steps = [int(one.stands_for * by) for one, by in zip(self.ranges, share, strict=True)]
+            x, y, z = (one.begin + step for one, step in zip(self.ranges, steps, strict=True))
+            a, b, c = (one.end - 1 - step for one, step in zip(self.ranges, steps, strict=True))
+            found += [(x, y, z), (a, b, c)] if not off_diagonal or (x != y and a != b) else []
+        found = list(dict.fromkeys(found))
+        each, rest = divmod(self.weight, len(found))
+        return [(block, float(each + (rest if block == self.at else 0))) for block in found]
 
 
 def _picks(size: int, count: int) -> list[_Pick]:

@@ -8,6 +8,7 @@ consecutive blocks of a few SMs are executed and walked, with their share of L2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -77,15 +78,18 @@ def hits_of(
     recorder = Recorder(given, waits, tick, _neighbours(geometry), evaluation, made_up=made_up)
     walked = _walked(given, recorder, caches, wave) if recorder.execute_blocks() else {}
     if walked is None:
-        sms = max(1, min(caches.sms, MOST_THREADS // (2 * caches.resident * geometry.block_warps * WARP_LANES)))
-        count = min(geometry.blocks, 2 * sms * caches.resident)
+        resident = min(caches.resident, -(-geometry.blocks // caches.sms))
+        of_an_sm = resident * (2 if geometry.blocks > caches.sms * resident else 1)
+        sms = max(1, min(caches.sms, MOST_THREADS // (of_an_sm * geometry.block_warps * WARP_LANES)))
+        count = min(geometry.blocks, sms * of_an_sm)
         recorder = Recorder(given, waits, tick, _middle(geometry, count), evaluation, made_up=made_up)
         walked = {}
         if recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
             all_calls, none = np.arange(len(recorder.calls)), np.zeros((count, 3), np.int64)
             accesses = recorder.accesses(count, np.arange(count), none, None, None, all_calls)
             part = recorder.part(all_calls)
-            walked = hits(accesses, caches, min(sms, count), geometry.blocks, part, complete=recorder.complete)
+            few = replace(caches, resident=resident)
+            walked = hits(accesses, few, min(sms, count), geometry.blocks, part, complete=recorder.complete)
     found = {each: walked[number] for each, number in recorder.numbers.items() if number in walked}
     if recorder.complete:  # what is not recorded is executed by other blocks only
         asked = [each for each in asked if each in recorder.numbers]
