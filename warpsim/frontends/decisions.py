@@ -11,7 +11,7 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import place
 from warpsim.frontends.integers import Values
-from warpsim.frontends.keys import Key, branch_keys, branches_of, entries_by_block, loop_keys, trips_by_loop
+from warpsim.frontends.keys import Key, branch_keys, branches_of, entries_by_block, how_to_give_trips, loop_keys, trips_by_loop
 from warpsim.frontends.parameters import notes_of_structures
 from warpsim.frontends.trips import Mask
 
@@ -144,7 +144,6 @@ class Decisions:
 
     def trips_are_needed(self, loop: int, why: str) -> FrontEndError:
         """Returns the error that asks for the trips of a loop."""
-        keys = " or ".join(repr(key) for key in loop_keys(self.flow, loop))
         where = place(self.function, self.flow.blocks[self.flow.loops[loop].header].code[0])
         notes = "".join(f"; {note}" for note in notes_of_structures(self.function))
-        return FrontEndError(f"the loop at {where}: {why}; give trips={{KEY: number}} with KEY {keys}, or args{notes}")
+        return FrontEndError(f"the loop at {where}: {why}; {how_to_give_trips(self.flow, loop)}{notes}")

@@ -89,12 +89,24 @@ def trips_by_loop(flow: Flow, trips: Mapping[Key, int]) -> dict[int, int]:
             there = "; ".join(" or ".join(repr(k) for k in loop_keys(flow, loop)) for loop in range(len(flow.loops))) or "none"
             raise FrontEndError(f"trips[{key!r}]: there is no such loop; loops: {there}")
         if _stand_apart(flow, loops):
-            raise FrontEndError(
-                f"trips[{key!r}]: the machine code has {len(loops)} loops of line {key}, such as one that is unrolled and one "
-                f"for the rest; give trips={{LABEL: number}} for each: {'; '.join(_described(flow, loop) for loop in loops)}"
-            )
+            raise FrontEndError(f"trips[{key!r}]: {_one_by_one(flow, key, loops)}")
         found |= dict.fromkeys(loops, count)
     return found
+
+
+def how_to_give_trips(flow: Flow, loop: int) -> str:
+    """Returns how the trips of a loop are given; where its line names several loops, those of all of them."""
+    for line in (line for lines in _lines(flow, loop) for line in lines):
+        loops = _loops_named(flow, line)
+        if loop in loops and _stand_apart(flow, loops):
+            return f"{_one_by_one(flow, line, loops)}; or give args"
+    return f"give trips={{KEY: number}} with KEY {' or '.join(map(repr, loop_keys(flow, loop)))}, or args"
+
+
+def _one_by_one(flow: Flow, line: Key, loops: list[int]) -> str:
+    """Returns how the trips of several loops of a line are given."""
+    there = f"the machine code has {len(loops)} loops of line {line}, such as one that is unrolled and one for the rest"
+    return f"{there}; give trips={{LABEL: number}} for each: {'; '.join(_described(flow, loop) for loop in loops)}"
 
 
 def _described(flow: Flow, loop: int) -> str:
