@@ -188,3 +188,26 @@ def test_a_gather_of_rows_loads_as_it_stores(compiler, arch):
     moved = [one for one in only(found, Instruction) if one.access is not None][1:]
     assert [one.op for one in moved] == ["load", "store"] * 2
     assert {(one.access.pattern, one.access.stride) for one in moved} == {("stride", 8)}
+
+
+ELEMENTS = [*ROW, "IADD3 R3, R8, R0, RZ", "IMAD.WIDE R2, R3, R5, c[0x0][0x168]", "LDG.E R4, [R2.64]"]
+"""An element of the table for each thread, from that on which the list names for the block."""
+
+
+def test_data_that_begins_at_the_number_itself_does_not_overlap():
+    assert shape(last(*ELEMENTS, launch="4096,32"))[2:] == (0.0, 0.0)
+
+
+def test_a_pattern_of_a_line_is_that_of_the_accesses_of_which_nothing_is_known():
+    """The element names another one, as in a product with a sparse matrix; both loads are of one line, and the first at 0x70."""
+    rows = [*ELEMENTS, "IMAD.WIDE R6, R4, R5, c[0x0][0x168]", "LDG.E R7, [R6.64]"]
+
+    def patterns(**stated):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)
+            made = kernel(".line 5", *rows, launch="4096,32", patterns={"5": "random"} | stated)
+        return [one.access.pattern for one in only(made, Instruction) if one.op == "load"][1:]
+
+    assert patterns() == ["coalesced", "random"]
+    assert patterns(**{"0x70": "broadcast"}) == ["broadcast", "random"]
+    assert patterns(**{"0x90": "broadcast"}) == ["coalesced", "broadcast"]

@@ -227,6 +227,11 @@ def test_one_of_several_branches_of_a_line_is_named_by_its_address():
     assert str(note.message).endswith("state it with args or probabilities of 0x20, one of 2 branches there")
 
 
+@pytest.mark.parametrize("stated", [{4: 0.9, "0x20": 0.25}, {"0x20": 0.25, 4: 0.9}])
+def test_an_address_goes_before_the_line_of_its_branch(stated):
+    assert [one.probability for one in only(kernel(*BRANCH, probabilities=stated), Conditional)] == [0.25]
+
+
 def test_a_barrier_under_a_condition_is_reached_by_all_with_a_warning():
     rows = (*BRANCH[:-3], "BAR.SYNC 0x0", "MUFU.RCP R2, R2", ".L_end:", "EXIT")
     with pytest.warns(AssumptionWarning, match="barrier"):

@@ -34,6 +34,10 @@ _SUMS = ("MOV", "R2UR", "IADD3", "IADD", "VIADD", "IMAD", "LEA")
 _MOST, _MOST_OF_BLOCK, _MOST_OF_TWO, _MOST_OF_A_BYTE = (1 << 20) - 1, (1 << 10) - 1, (1 << 15) - 1, (1 << 7) - 1
 """The most of numbers that are made up: in all, for the shared memory of a block, and in words of two bytes and of one."""
 
+_WORDS_APART = 4391
+"""Distance of numbers of 32 bits that are made up, so that data does not overlap which begins at the number itself, as the rows
+of a sparse matrix do. It is odd, so that multiples of a number begin wherever their factor lets them."""
+
 _PAGE_BYTES = 1 << 14
 """Distance of pointers that are made up."""
 
@@ -170,8 +174,8 @@ def _made_up(one: MachineInstruction, word: int, where: Values, blocks: Values) 
     """Returns the numbers that a word of a load is taken to hold for warps that load from one address each.
 
     They are in the order of the addresses, as in a list that names each row once; each block's shared memory has its own.
-    Numbers of 32 bits and less are any, so that a row begins where its length lets it. Those of 64 bits may be pointers, and are
-    taken to begin pages.
+    Numbers of 32 bits and less are any, so that a row begins where its length lets it; those of 32 bits are far from each other.
+    Those of 64 bits may be pointers, and are taken to begin pages.
     """
     suffixes = one.opcode.split(".")
     is_wide = not {"64", "128"}.isdisjoint(suffixes)
@@ -181,4 +185,6 @@ def _made_up(one: MachineInstruction, word: int, where: Values, blocks: Values) 
         numbers = (numbers & _MOST_OF_BLOCK) + blocks * (_MOST_OF_BLOCK + 1)
     if is_wide:
         return numbers * _PAGE_BYTES >> 32 * (word % 2) & MASK
-    return numbers & (_MOST_OF_A_BYTE if size == 1 else MASK >> 4 if size == 4 else _MOST_OF_TWO)
+    if size == 4:
+        return numbers * _WORDS_APART & MASK >> 4
+    return numbers & (_MOST_OF_A_BYTE if size == 1 else _MOST_OF_TWO)

@@ -85,6 +85,8 @@ class Emitter:
         self.available = frozenset(self.classes)
         self.patterns = {str(key): value for key, value in patterns.items()}
         self.hits, self.sampled = hits, sampled
+        unknown = [place for place, tally in accesses.items() if _is_unknown(tally) and self._distances(place) is None]
+        self.lines_with_unknown = {self.function.code[index].line for _, index in unknown}
         self.by_counters = has_control_fields(flow)
         self.copies = CopyLog(0) if sampled is None else sampled.evaluation.copies
         self.handovers = handovers or {}
@@ -286,13 +288,13 @@ class Emitter:
             cost["requested_bytes"] = max(1, round(width * tally.threads / tally.warps))
         is_local = self._space_of(one, place) == "local"
         hit = Hits(1.0, 0.0, 0.0) if is_local else self.hits.get(place)  # it stays in L1 while that has room
-        addresses = None if tally is None or 2 * tally.unknown > tally.warps else tally.pattern()
+        addresses = None if tally is None or _is_unknown(tally) else tally.pattern()
         if addresses is None:
             self.unknown[str(keys_of(one)[0])] = None
-        named = self._named(one, op) if addresses is None else None
-        is_unknown = named is None and addresses is None
-        distances = self.sampled.evaluation.begins_elsewhere(place) if is_unknown and self.sampled is not None else None
-        if distances is not None:
+        distances = self._distances(place) if addresses is None else None
+        by_line = distances is None or one.line not in self.lines_with_unknown
+        named = self._named(one, op, by_line=by_line) if addresses is None else None
+        if distances is not None and named is None:
             self._note_unknown_begin(one, op, is_local=is_local)
             tally, addresses = distances, distances.pattern()
         if addresses is None:
@@ -339,7 +341,7 @@ class Emitter:
     def _bulk(self, one: MachineInstruction, op: str, place: Place, fields: dict[str, Any], cost: dict[str, Any]) -> None:
         """States what a bulk copy moves: lines, all at once. It occupies the memory pipeline as any other instruction does."""
         where, length, hit = _place(self.function, place[1]), self.copies.bytes_of(place), self.hits.get(place)
-        named = next((self.patterns[str(key)] for key in keys_of(one) if str(key) in self.patterns), None)
+        named = next((self.patterns[str(key)] for key in reversed(keys_of(one)) if str(key) in self.patterns), None)
         self.used |= {str(key) for key in keys_of(one)} & set(self.patterns)
         if isinstance(named, int) and named > 0:
             length = named
@@ -363,7 +365,7 @@ class Emitter:
         self, one: MachineInstruction, op: str, tally: Tally | None, fields: dict[str, Any], cost: dict[str, Any]
     ) -> None:
         """Adds the time of constants with an index, of which a warp reads one address after another."""
-        known = tally is not None and 2 * tally.unknown <= tally.warps
+        known = tally is not None and not _is_unknown(tally)
         count = round(ways_of(one, tally)) if known and tally is not None else self._named(one, op)
         if count is None:
             self._note_unknown(one)
@@ -374,11 +376,18 @@ class Emitter:
             cost["interval_cycles"] = count * each
             cost["latency_cycles"] = self.classes[op]["latency_cycles"] + (count - 1) * each
 
-    def _named(self, one: MachineInstruction, op: str) -> Access | int | None:
-        """Returns the pattern or the ways that the caller states for an access with unknown addresses; None: nothing."""
+    def _distances(self, place: Place) -> Tally | None:
+        """Returns what an access looks like within a warp, where it is only not known where it begins; or None."""
+        return None if self.sampled is None else self.sampled.evaluation.begins_elsewhere(place)
+
+    def _named(self, one: MachineInstruction, op: str, *, by_line: bool = True) -> Access | int | None:
+        """Returns the pattern or the ways that the caller states for an access with unknown addresses; None: nothing.
+
+        An address goes before a line, which counts with `by_line` only.
+        """
         is_constant = space_of(one) == "constant"
-        for key in map(str, keys_of(one)):
-            if key not in self.patterns:
+        for key in map(str, reversed(keys_of(one))):
+            if key not in self.patterns or (key == str(one.line) and not by_line):
                 continue
             self.used.add(key)
             named = self.patterns[key]
@@ -412,6 +421,11 @@ class Emitter:
         where = _place(self.function, self.function.code.index(one))
         what = f"where the accesses {one.opcode} of a warp begin depends on data"
         self.unnamed[f"{where}: {what}: each number in memory is taken to name data of its own; give patterns"] = None
+
+
+def _is_unknown(tally: Tally) -> bool:
+    """Whether the addresses of most executions of an access are not known."""
+    return 2 * tally.unknown > tally.warps
 
 
 def _with_hits(access: Access, hit: Hits, op: str) -> Access:

@@ -149,7 +149,7 @@ def _predicated_accesses(flow: Flow) -> list[int]:
 def probabilities_by_place(flow: Flow, probabilities: Mapping[Key, float]) -> tuple[dict[int, float], dict[int, float]]:
     """Returns block -> probability that a warp does not jump at its end, and access -> probability that a warp makes it.
 
-    A key that names a branch names no access.
+    A key that names a branch names no access. An address goes before a line.
 
     Raises:
         FrontEndError: a key names neither, or a probability is none.
@@ -158,7 +158,7 @@ def probabilities_by_place(flow: Flow, probabilities: Mapping[Key, float]) -> tu
     keys_of_accesses = {n: keys_of(flow.function.code[n]) for n in _predicated_accesses(flow)}
     by_block: dict[int, float] = {}
     by_access: dict[int, float] = {}
-    for key, probability in probabilities.items():
+    for key, probability in sorted(probabilities.items(), key=lambda item: isinstance(_plain(item[0]), str)):
         if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability <= 1:
             raise FrontEndError(f"probabilities[{key!r}] = {probability!r}: must be a number from 0 to 1")
         for known, found in ((keys_of_branches, by_block), (keys_of_accesses, by_access)):
