@@ -52,6 +52,17 @@ def test_a_loop_whose_last_jump_goes_by_way_of_another_is_asked_for():
     assert counts(kernel(*rows, trips={".L_loop": 5}))["sfu"] == 5
 
 
+def test_a_loop_that_is_left_in_its_middle_alone_is_asked_for():
+    """As where blocks take tiles from a queue until there are none: the one exit depends on data."""
+    rows = (
+        ".L_loop:", "LDS R4, [RZ]", "ISETP.GE.AND P0, PT, R4, 0x7, PT", "@P0 BRA `(.L_end)", "MUFU.RCP R2, R2",
+        "BRA `(.L_loop)", ".L_end:", "EXIT",
+    )  # fmt: skip
+    with pytest.raises(FrontEndError, match=r"depends on data.*; give trips=\{KEY: number\} with KEY '.L_loop', or args"):
+        kernel(*rows)
+    assert counts(kernel(*rows, trips={".L_loop": 5}))["sfu"] == 5
+
+
 def test_trips_that_are_given_hold_where_the_bound_is_known_too():
     rows = (
         "MOV R3, RZ",

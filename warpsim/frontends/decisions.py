@@ -79,12 +79,12 @@ class Decisions:
         inside = self.flow.loops[loop].blocks if loop is not None else frozenset()
         leaves, stays = target not in inside, following not in inside
         if loop is not None and leaves != stays and probability is None:
-            closing = self.flow.closing[loop]
-            if loop in self.trips or number in (self.flow.loops[loop].header, *closing):
+            closing, leaving = self.flow.closing[loop], self.flow.leaving[loop]
+            if loop in self.trips or number in (self.flow.loops[loop].header, *closing) or leaving == [number]:
                 if loop not in self.trips:
                     raise self.trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
                 closes = number in closing
-                if number not in (closing or self.flow.leaving[loop][:1]):
+                if number not in (closing or leaving[:1]):
                     self.notes[f"{self.where(number)}: {_STAYS}"] = None
                 if self.trips[loop] == 0 and closing:
                     label = loop_keys(self.flow, loop)[-1]
