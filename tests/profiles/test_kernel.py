@@ -518,3 +518,16 @@ def test_local_memory_misses_as_counted():
     assert load.access.l1_hit == 0.75
     assert (load.cost.bytes_per_request, store.cost.bytes_per_request) == (128.0, 128.0)
     assert traffic(launch()).local_hit == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "hit"),
+    [({"l1_size": 4}, 0.875), ({"l1_size": 0.01}, 0.0), ({"l1_hit": 0.5}, 0.75), ({"l1_hit": 0.9}, 0.9), ({"l1_hit": 1.0}, 1.0)],
+)
+def test_local_memory_hits_a_larger_l1_more_often(change, hit):
+    """A quarter of the sectors of local loads misses; of an L1 of four times the size, half as many."""
+    loads, local = WARPS * TRIPS, "l1tex__t_sectors_pipe_lsu_mem_local_op_"
+    metrics = {f"{local}ld.sum": 4 * loads, f"{local}ld_lookup_miss.sum": loads, f"{local}st.sum": 0}
+    changed = profile_of(launch(metrics, texts={3: "LDL R6, [R1]", 5: "STL [R1], R6"})).what_if(**change)
+    load = next(one for _, one in walk(changed.kernel.body) if getattr(one, "op", "") == "load")
+    assert load.access.l1_hit == pytest.approx(hit)

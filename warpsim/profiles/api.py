@@ -125,7 +125,8 @@ class Profile:
                 Shared memory is divided in proportion, and the program stays.
             latency: factor of the latency of loads that DRAM serves; no load is faster than those that L2 serves.
             bandwidth: factor of the bandwidth of DRAM.
-            l1_hit: share of the sectors of loads from global memory that L1 holds, in place of what was measured.
+            l1_hit: share of the sectors of loads from global memory that L1 holds, in place of what was measured. Local loads hit
+                at least as often.
             l2_hit: probability with which loads that missed L1 hit L2.
             l1_size: factor of the size of L1. Its misses change by the square root, a rule of thumb for average programs
                 (Hartstein et al. 2006), since a profile holds no addresses.

@@ -28,7 +28,7 @@ from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.flows import Flows
 from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch
 from warpsim.profiles.measured import warps_of_block
-from warpsim.profiles.traffic import SECTORS_BY_INSTRUCTION, asked_bytes, missing_accesses, passes_of_l1, traffic
+from warpsim.profiles.traffic import SECTORS_BY_INSTRUCTION, Traffic, asked_bytes, missing_accesses, passes_of_l1, traffic
 from warpsim.profiles.updates import updates
 from warpsim.units import ACCESS_KINDS, ACCESSING_OPS, ATOMIC_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, WARP_LANES
 
@@ -75,14 +75,17 @@ class Replayed:
     notes: tuple[str, ...]
 
 
-def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None, l1_hit: float | None = None) -> Replayed:
+def to_kernel(
+    launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None, l1_hit: float | None = None, l1_misses: float = 1.0
+) -> Replayed:
     """Returns the kernel of a launch for a chip that can execute its machine code.
 
     Args:
         launch: the launch.
         gpu: the chip.
         arch: compute capability times ten by which units have rates; None: that of the launch.
-        l1_hit: share of the sectors of loads that L1 holds; None: that of the launch.
+        l1_hit: share of the sectors of loads that L1 holds, as in `traffic`; None: that of the launch.
+        l1_misses: factor of the misses of L1.
 
     Raises:
         ProfileError: the report lacks what is needed, or the kernel's flow is not supported.
@@ -96,7 +99,7 @@ def to_kernel(launch: ProfiledLaunch, gpu: Gpu, arch: int | None = None, l1_hit:
     flows = Flows(flow, [one.executed for one in launch.code], [_share(one) for one in launch.code])
     if not flows.counts.get(0):
         raise ProfileError(f"{launch.report}, launch {launch.number}: the first instruction was never executed")
-    emitter = _Emitter(launch, flow, waits, gpu, flows, launch.arch if arch is None else arch, l1_hit)
+    emitter = _Emitter(launch, flow, waits, gpu, flows, launch.arch if arch is None else arch, traffic(launch, l1_hit, l1_misses))
     one = np.ones(1)
     shape = Structure(
         flow,
@@ -157,10 +160,10 @@ class _Emitter:
         gpu: Gpu,
         flows: Flows,
         arch: int,
-        l1_hit: float | None,
+        of_accesses: Traffic,
     ) -> None:
         self.launch, self.flow, self.waits, self.gpu, self.flows, self.arch = launch, flow, waits, gpu, flows, arch
-        self.table, self.traffic, self.updates = opcodes(), traffic(launch, l1_hit), updates(launch)
+        self.table, self.traffic, self.updates = opcodes(), of_accesses, updates(launch)
         self.available = frozenset(gpu.ops)
         self.registers = [f"v{index}" for index in sorted({writer for writers in waits.values() for writer in writers})]
         self.known = frozenset(self.registers)

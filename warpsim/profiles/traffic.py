@@ -111,15 +111,16 @@ class Traffic:
         return moved, port_sectors(sectors, asked, lines) * self.store_merged
 
 
-def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
+def traffic(launch: ProfiledLaunch, l1_hit: float | None = None, l1_misses: float = 1.0) -> Traffic:
     """Returns hit probabilities with which DRAM moves the bytes that it moved.
 
     L2's own hit rates are not used: they count writes as hits, and on chips with two halves the traffic between them.
 
     Args:
         launch: the launch.
-        l1_hit: another share of the sectors of loads that L1 holds; lines miss in proportion, and L2's rates stay. None: that of
-            the launch.
+        l1_hit: another share of the sectors of loads that L1 holds; lines miss in proportion, and L2's rates stay. Local loads
+            hit at least as often. None: that of the launch.
+        l1_misses: factor of the misses of L1, those of local loads too.
     """
     loads = stores = lines = spare = 0.0
     for one in launch.code:
@@ -147,7 +148,8 @@ def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
         came = min(of_both - missed / SECTOR_BYTES / readers, came if came else of_both)
     store_merged = _share_of(came, stores + local_stores)
     stored = (stores + local_stores) * store_merged * SECTOR_BYTES
-    rate = measured if l1_hit is None else l1_hit
+    rate = _with_misses(measured if l1_hit is None else l1_hit, l1_misses)
+    local_rate = max(1 - local_missed / of_local if of_local else 1.0, l1_hit or 0.0)
     asked_hit, spare_hit = _hits(rate, loads, spare)
     asked_for = (requests or 0.0) * readers - local_missed / SECTORS
     line_miss = min(1.0, max(0.0, asked_for) / lines) if requests and lines else 1 - measured
@@ -168,7 +170,7 @@ def traffic(launch: ProfiledLaunch, l1_hit: float | None = None) -> Traffic:
         load_sectors=of_load,
         store_sectors=of_store,
         line_sectors=min(SECTORS, max(1.0, of_requests / requests)) if requests and of_requests else SECTORS,
-        local_hit=1 - local_missed / of_local if of_local else 1.0,
+        local_hit=_with_misses(local_rate, l1_misses),
         coalesced=1 - 1 / readers,
     )
 
@@ -234,6 +236,11 @@ def known_between_caches(launch: ProfiledLaunch) -> bool:
     """Returns whether a report counts the sectors that L1 and L2 send each other."""
     counters = (_OF_LOADS_FROM_L2, *_OF_STORES_TO_L2, _OF_BOTH)
     return any(launch.get(counter) is not None for counter in counters)
+
+
+def _with_misses(hit: float, factor: float) -> float:
+    """Returns a hit rate with as many times the misses."""
+    return hit if factor == 1.0 else max(0.0, 1.0 - (1.0 - hit) * factor)
 
 
 def _hits(l1_hit: float, sectors: float, spare: float) -> tuple[float, float]:

@@ -17,7 +17,6 @@ from warpsim.kernels.whatif import with_instructions
 from warpsim.profiles.chip import scaled, with_rates_of_l2
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.kernel import to_kernel
-from warpsim.profiles.traffic import hit_rate_of_l1
 from warpsim.simulation.endless import without_exits
 from warpsim.units import WARP_LANES
 
@@ -123,15 +122,14 @@ def _in_blocks(gpu: Gpu, kernel: Kernel, launch: Launch, threads: int) -> tuple[
 def _with_l1(profile: Profile, l1_hit: float | None, l1_size: float) -> Kernel:
     """Returns the kernel of a launch of whose sectors L1 holds another share.
 
-    A larger L1 has fewer misses, by the square root of its size.
+    A larger L1 has fewer misses, of local loads too, by the square root of its size.
     """
     if l1_hit is None and l1_size == 1:
         return profile.kernel
     if profile.profiled is None:
         raise ProfileError("l1_hit, l1_size: must be the first of several changes, since they make the kernel anew")
-    rate = (hit_rate_of_l1(profile.profiled) or 0.0) if l1_hit is None else l1_hit
-    rate = max(0.0, 1.0 - (1.0 - rate) / math.sqrt(l1_size))
-    made = to_kernel(profile.profiled, profile.gpu, number_of(profile.gpu.architecture) or None, rate).kernel
+    arch = number_of(profile.gpu.architecture) or None
+    made = to_kernel(profile.profiled, profile.gpu, arch, l1_hit, 1.0 / math.sqrt(l1_size)).kernel
     held = profile.kernel.model_dump(include={"registers_per_thread", "shared_bytes_per_block"})
     return made.model_copy(update=held)
 
