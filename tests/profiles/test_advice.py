@@ -12,8 +12,9 @@ from warpsim.profiles.advice import _coalesced, _limit, _without_conflicts, advi
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.launch import Rule
-from warpsim.profiles.roofline import of_l2, roofline
+from warpsim.profiles.roofline import of_chip, roofline
 from warpsim.profiles.whatif import dram_bytes
+from warpsim.units import gbs_to_bytes_per_cycle
 
 OF_LOADS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld"
 FAST = {"replicates": 1, "budget": 20_000}
@@ -136,11 +137,11 @@ def test_advice_has_bounds_claims_and_gains(profile):
     assert sum(found.states.values()) == pytest.approx(1)
 
 
-def test_ports_and_updates_of_l2_are_resources():
+def test_ports_and_updates_of_chip_are_resources():
     """Each of the 32 threads of a reduction updates one address, which takes 3.4 cycles, and stores 4 sectors into 48 slices."""
     slices = {"device__attribute_l2s_count": 48, "lts__cycles_elapsed.avg.per_second": 1.3e9}
     stores = profile_of(launch(slices))
-    assert of_l2(stores) == {"stores into L2": pytest.approx(4 * WARPS * TRIPS / 48)}
+    assert of_chip(stores) == {"stores into L2": pytest.approx(4 * WARPS * TRIPS / 48)}
     count = 32.0 * WARPS * TRIPS
     sums = {
         "lts__t_sectors_srcunit_tex_op_red.sum": count,
@@ -148,8 +149,36 @@ def test_ports_and_updates_of_l2_are_resources():
         "lts__t_sectors.max": count * (1 + 1 / 384),
     }
     one = profile_of(launch(slices | sums, texts={5: "RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R4.64], R6"}))
-    assert of_l2(one)["updates of L2"] == pytest.approx(3.4 * count)
+    assert of_chip(one)["updates of L2"] == pytest.approx(3.4 * count)
     assert "The busiest resource is updates of L2" in advise(one, **FAST).limit
+
+
+def test_starts_of_blocks_are_a_resource(profile):
+    """A chip on which a block starts every 2000 cycles spends its time with that."""
+    slow = replace(profile, gpu=profile.gpu.model_copy(update={"launch_interval_cycles": 2000.0}), changed=True)
+    assert of_chip(slow)["starts of blocks"] == 2000.0 * profile.launch.blocks
+    found = advise(slow, **FAST)
+    assert "The busiest resource is starts of blocks" in found.limit and "of the simulated cycles" in found.limit
+    assert 0.9 < found.bounds["starts of blocks"] <= 1.0
+
+
+@pytest.mark.parametrize("change", [{"l2_hit": 0.75}, {"block_threads": 128}, {"l1_hit": 0.5}, {"gpu": "rtx4090"}])
+def test_a_changed_launch_has_advice_by_its_simulation(profile, change):
+    changed = profile.what_if(**change)
+    found = advise(changed, **FAST)
+    assert "of the simulated cycles" in found.limit and "all loads hit L1" in [one.change for one in found.gains]
+    assert found.states == {state: share for state, share in sorted(found.base.shares.items(), key=lambda one: -one[1])}
+    moved = changed.dram_bytes / gbs_to_bytes_per_cycle(changed.gpu.memory.bandwidth_gbs, changed.gpu.clock_ghz)
+    assert found.bounds["dram"] * found.base.cycles.mean == pytest.approx(moved)
+
+
+def test_loads_from_local_memory_hit_l1_with_all_others():
+    local = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld"
+    sectors = {f"{local}.sum": 4 * WARPS * TRIPS, f"{local}_lookup_miss.sum": 4 * WARPS * TRIPS}
+    spilled = profile_of(launch(sectors, texts={3: "LDL R6, [R1]"}))
+    assert load(spilled).access.l1_hit == 0.0
+    gain = next(one for one in advise(spilled, **FAST).gains if one.change == "all loads hit L1")
+    assert gain.cycles.mean == spilled.what_if(l1_hit=1.0).replay(**FAST).cycles.mean
 
 
 def test_a_limit_without_stalls_and_gains():

@@ -14,7 +14,7 @@ from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.whatif import with_instructions
 from warpsim.profiles.replay import BUDGET
-from warpsim.profiles.roofline import of_l2, roofline
+from warpsim.profiles.roofline import of_chip, roofline
 from warpsim.simulation.point import Point
 from warpsim.simulation.policies import POLICIES, REPLAYED
 from warpsim.simulation.sampled_run import REPLICATES
@@ -60,8 +60,9 @@ class Advice:
 
     Attributes:
         bounds: resource -> its share of the measured cycles, the busiest first; 1: nothing else can matter. The constant cost
-            of a launch belongs to none.
-        states: state -> share of the measured warp cycles, the largest first.
+            of a launch belongs to none. Of a changed launch: of the simulated cycles.
+        states: state -> share of the measured warp cycles, the largest first; of a changed launch, and where states were not
+            collected, of the simulated ones.
         limit: what limits the launch, in a sentence.
         rules: what the profiler's rules claim, the largest estimate first.
         base: the launch as it is, simulated as the changes are.
@@ -100,18 +101,20 @@ def advise(
         spread = math.hypot(base.cycles.half_width / base.cycles.mean, one.cycles.half_width / one.cycles.mean)
         gains.append(Gain(words, who, one.cycles, ratio, ratio * spread))
     gains.sort(key=lambda one: -one.speedup)
-    cycles = profile.measured.cycles
-    needed = {name: value - profile.gpu.grid_launch_cycles for name, value in roofline(profile).items()} | of_l2(profile)
+    cycles = base.cycles.mean if profile.changed else profile.measured.cycles
+    needed = {name: value - profile.gpu.grid_launch_cycles for name, value in roofline(profile).items()} | of_chip(profile)
     bounds = {name: value / cycles for name, value in sorted(needed.items(), key=lambda one: -one[1])}
-    states = dict(sorted((profile.measured.shares or base.shares).items(), key=lambda one: -one[1]))
+    shares = base.shares if profile.changed else profile.measured.shares or base.shares
+    states = dict(sorted(shares.items(), key=lambda one: -one[1]))
     rules = tuple(sorted(profile.rules, key=lambda one: -(one.speedup or 0.0)))
-    return Advice(bounds, states, _limit(bounds, states, gains), rules, base, tuple(gains))
+    limit = _limit(bounds, states, gains, "simulated" if profile.changed else "measured")
+    return Advice(bounds, states, limit, rules, base, tuple(gains))
 
 
-def _limit(bounds: dict[str, float], states: dict[str, float], gains: list[Gain]) -> str:
+def _limit(bounds: dict[str, float], states: dict[str, float], gains: list[Gain], cycles: str = "measured") -> str:
     """Returns what limits a launch: its busiest resource, its longest wait, and what of the machine would help most."""
     name, share = next(iter(bounds.items()))
-    busy = f"The busiest resource is {name}, which is needed for {100 * share:.0f} % of the measured cycles"
+    busy = f"The busiest resource is {name}, which is needed for {100 * share:.0f} % of the {cycles} cycles"
     waits = [f"{state} {100 * part:.0f} %" for state, part in states.items() if state != "selected"][:2]
     stalls = f"warps wait mostly in {' and '.join(waits)}" if waits else "stall reasons were not collected"
     of_machine = [one for one in gains if one.who == "machine" and one.speedup > 1 + _HARDLY]
@@ -145,13 +148,24 @@ def _changes(profile: Profile, scheduler: str) -> Iterator[tuple[str, str, Profi
     ):
         if changed != kernel:
             yield words, "program", replace(profile, kernel=changed), scheduler
-    yield "all loads hit L1", "machine", profile.what_if(l1_hit=1.0), scheduler
+    yield "all loads hit L1", "machine", replace(profile, kernel=_all_in_l1(kernel)), scheduler
     yield "all loads hit L2", "machine", profile.what_if(l2_hit=1.0), scheduler
     yield "half the latency of DRAM", "machine", profile.what_if(latency=0.5), scheduler
     yield "DRAM of twice the bandwidth", "machine", profile.what_if(bandwidth=2.0), scheduler
     for policy in POLICIES:
         if policy != scheduler:
             yield f"scheduling policy {policy} in place of {scheduler}", "machine", profile, policy
+
+
+def _all_in_l1(kernel: Kernel) -> Kernel:
+    """Returns a kernel whose loads hit L1, those from local memory too."""
+
+    def edit(one: Instruction) -> Instruction:
+        if one.op != "load" or one.access is None:
+            return one
+        return one.model_copy(update={"access": one.access.model_copy(update={"l1_hit": 1.0})})
+
+    return with_instructions(kernel, edit)
 
 
 def _without_conflicts(kernel: Kernel, code: Sequence[ProfiledInstruction]) -> Kernel:

@@ -53,6 +53,7 @@ class Profile:
         notes: what had to be assumed.
         inputs: counters of the report that the replay takes, in words; all else is predicted.
         profiled: what was read, of which the kernel is made; None: the kernel has been changed since.
+        changed: whether this is another launch than the measured one, by `what_if`.
     """
 
     report: str
@@ -67,6 +68,7 @@ class Profile:
     notes: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     profiled: ProfiledLaunch | None = None
+    changed: bool = False
 
     def replay(
         self,
@@ -160,6 +162,8 @@ class Profile:
         threads: int = 1,
     ) -> Advice:
         """Returns what limits the launch, what the profiler's rules claim, and what the simulation says each change would gain.
+
+        Of a changed launch, as `what_if` returns it, shares are those of the simulation, as it was not measured.
 
         Args:
             scheduler: scheduling policy.

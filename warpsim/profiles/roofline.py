@@ -30,15 +30,16 @@ def roofline(profile: Profile) -> dict[str, float]:
             if time > 0:
                 busy[name] = busy.get(name, 0.0) + count * float(time) / gpu.units_per_sm(one.op)
     cycles = {name: warps * value for name, value in busy.items()}
-    cycles["dram"] = profile.measured.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
+    cycles["dram"] = profile.dram_bytes / gbs_to_bytes_per_cycle(gpu.memory.bandwidth_gbs, gpu.clock_ghz)
     return {name: value + gpu.grid_launch_cycles for name, value in cycles.items()}
 
 
-def of_l2(profile: Profile) -> dict[str, float]:
-    """Returns resource of L2 -> cycles that the launch needs of it, without the constant cost of a launch.
+def of_chip(profile: Profile) -> dict[str, float]:
+    """Returns resource of the whole chip -> cycles that the launch needs of it, without the constant cost of a launch.
 
-    The resources are the ports by which slices take in stores, where their rate is known, and the busiest slice, where updates
-    meet at few addresses and follow one another there.
+    The resources are the ports by which slices of L2 take in stores, where their rate is known; the busiest slice, where updates
+    meet at few addresses and follow one another there; and the starts of blocks, which follow one another on chips that state an
+    interval.
     """
     gpu, launch = profile.gpu, profile.launch
     taken_in = updated = 0.0
@@ -51,7 +52,10 @@ def of_l2(profile: Profile) -> dict[str, float]:
         if access.contended_addresses:
             updated += count * access.requests * access.updates / access.contended_addresses
     warps = (launch.blocks or 1) * launch.block_warps
-    found = {"updates of L2": warps * updated * (gpu.memory.atomic_interval_cycles or 0.0)}
+    found = {
+        "updates of L2": warps * updated * (gpu.memory.atomic_interval_cycles or 0.0),
+        "starts of blocks": (launch.blocks or 1) * gpu.launch_interval_cycles,
+    }
     if gpu.memory.l2_store_gbs is not None:
         rate = gbs_to_bytes_per_cycle(gpu.memory.l2_store_gbs, gpu.clock_ghz)
         found["stores into L2"] = warps * taken_in * SECTOR_BYTES / rate

@@ -62,7 +62,7 @@ def changed(
     moved = other.dram_bytes * after / before if before else after * (launch.blocks or 1) * launch.block_warps
     profiled = other.profiled if kernel is other.kernel else None
     chip = scaled(chip, latency, bandwidth)
-    return replace(other, gpu=chip, kernel=kernel, launch=launch, dram_bytes=moved, profiled=profiled)
+    return replace(other, gpu=chip, kernel=kernel, launch=launch, dram_bytes=moved, profiled=profiled, changed=True)
 
 
 def _on_another_chip(profile: Profile, chip: Gpu) -> Profile:
