@@ -34,6 +34,20 @@ def test_the_launches(capsys):
     assert one == {"launch": 0, "kernel": "kernel", "gpu": "NVIDIA A40", "blocks": 200, "threads": 256, "microseconds": 6.9}
 
 
+def test_counts_of_a_listed_launch_are_whole_numbers(capsys, monkeypatch):
+    """The reader gives them as floating-point numbers where the profiler of the report is an older one."""
+    metrics = METRICS | {"launch__grid_size": 200.0, "launch__block_size": 256.0}
+    monkeypatch.setattr(report, "list_launches", lambda path: [(0, "kernel(float*)", metrics)])
+    assert '"blocks": 200, "threads": 256' in run(capsys, "r.ncu-rep", "--list", "--json")
+
+
+def test_stalls_that_were_not_collected_are_no_zeros(capsys, monkeypatch):
+    stalls = [metric for metric in METRICS if metric.startswith("smsp__average_warps")]
+    monkeypatch.setattr(api, "read_launch", lambda path, number: launch(without=stalls))
+    (row,) = [line.split() for line in run(capsys, *FAST).splitlines() if line.startswith("long_scoreboard")]
+    assert row[1:3] == ["not", "collected"]
+
+
 def test_the_comparison_says_what_was_changed(capsys):
     shown = run(capsys, *FAST, "--bandwidth", "0.5", "--block-threads", "128", "--if-scheduler", "lrr")
     assert "what if: block threads 128, bandwidth 0.5, scheduler lrr (NVIDIA A40" in shown

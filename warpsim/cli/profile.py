@@ -132,7 +132,7 @@ def _listed(number: int, name: str, metrics: Mapping[str, Any]) -> dict[str, Any
     time = metrics.get("gpu__time_duration.sum")
     return {
         "launch": number, "kernel": _without_parameters(name), "gpu": str(metrics.get("device__attribute_display_name", "")),
-        "blocks": metrics.get("launch__grid_size", 0), "threads": metrics.get("launch__block_size", 0),
+        "blocks": round(metrics.get("launch__grid_size", 0)), "threads": round(metrics.get("launch__block_size", 0)),
         "microseconds": None if time is None else time / 1000,
     }  # fmt: skip
 
@@ -153,7 +153,7 @@ def _print_launches(launches: list[dict[str, Any]]) -> None:
 
     rows = [
         [
-            str(one["launch"]), one["kernel"], one["gpu"], f"{one['blocks']:.0f} x {one['threads']:.0f}",
+            str(one["launch"]), one["kernel"], one["gpu"], f"{one['blocks']} x {one['threads']}",
             "" if one["microseconds"] is None else f"{one['microseconds']:.1f}",
         ]
         for one in launches
@@ -191,7 +191,7 @@ def _page_of(shown: _Shown) -> tuple[str, list[str], list[Table]]:
     rows = [
         [
             state,
-            _number(None if measured.samples else measured.stalls.get(state, 0.0)),
+            _number(measured.stalls.get(state, 0.0) if measured.stalls and not measured.samples else None),
             *(_estimate(one.stalls.get(state)) for one in (replay, second) if one),
         ]
         for state in states
