@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.profiles.test_report_file import CountedAction
-from tests.support.profiled_launches import TRIPS, WARPS, launch
+from tests.support.profiled_launches import METRICS, TRIPS, WARPS, launch
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels.traversal import walk
 from warpsim.profiles import report
@@ -47,6 +47,14 @@ def test_passes_of_l1_are_as_many_as_counted_in_sum(share, passes):
     profiled = launch(metrics)
     assert made(profiled, "LDG").cost.passes == made(profiled, "STG").cost.passes == passes
     assert ("passes of L1 in sum" in inputs_of(profiled)) == (share is not None)
+
+
+def test_a_request_moves_something_where_counters_of_two_passes_leave_nothing():
+    """All sectors hit L1 by its counters, and L1 asked L2 for lines by those of L2."""
+    loads = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld"
+    asked = {"lts__t_requests_srcunit_tex_op_read.sum": 100, "lts__t_sectors_srcunit_tex_op_read.sum": 100}
+    profiled = launch({f"{loads}_lookup_hit.sum": METRICS[f"{loads}.sum"]} | asked)
+    assert made(profiled, "LDG").cost.bytes_per_request == 0.001
 
 
 def test_passes_of_l1_follow_from_their_share_of_the_cycles():

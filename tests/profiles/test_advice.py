@@ -53,6 +53,14 @@ def test_other_hit_rates_move_other_bytes(profile):
             profile.what_if(**wrong)
 
 
+def test_values_of_a_wrong_type_are_named(profile):
+    for wrong in ({"l1_hit": "x"}, {"bandwidth": "2"}, {"l1_size": None}, {"latency": True}):
+        with pytest.raises(TypeError, match=f"{next(iter(wrong))} = .*: must be a"):
+            profile.what_if(**wrong)
+    with pytest.raises(ValueError, match="budget = 0: must be an integer from 1"):
+        profile.replay(budget=0)
+
+
 @pytest.mark.parametrize("hits", [0.3, 0.9])
 def test_the_rate_of_l1_is_that_of_the_counters(hits):
     """Two lines in each load: it waits for both. The measured rate changes nothing, a lower one and a smaller L1 move more."""

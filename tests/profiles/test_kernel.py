@@ -307,6 +307,9 @@ def test_what_if(profile):
     slower = profile.what_if(latency=2.0, bandwidth=0.5)
     assert slower.gpu.memory.bandwidth_gbs == profile.gpu.memory.bandwidth_gbs / 2
     assert slower.replay(replicates=1).cycles.mean > profile.replay(replicates=1).cycles.mean
+    ada = {"device__attribute_compute_capability_minor": 9, "device__attribute_display_name": "NVIDIA L40"}
+    with pytest.raises(ProfileError, match="must be a chip of sm_89, which"):
+        profile_of(launch(ada)).what_if(gpu="a40")
     for name in ("h100", "a100"):
         with pytest.raises(ProfileError, match="must be a chip of sm_86 to sm_89"):
             profile.what_if(gpu=name)

@@ -137,6 +137,7 @@ class Profile:
 
         Raises:
             ProfileError: the chip does not execute the machine code, or a value is not allowed.
+            TypeError: a value is of another type.
             ValueError: the chip cannot hold as many blocks.
         """
         return changed(

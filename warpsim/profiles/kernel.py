@@ -273,9 +273,9 @@ class _Emitter:
             fields["access"] = self.updates.access()
         requests = max(1, round(lines))
         cost["requests"], cost["requested_bytes"] = requests, max(1, round(asked))
-        cost["bytes_per_request"] = round(moved / requests, 3)
+        cost["bytes_per_request"] = _rounded(moved / requests)
         if not loads:
-            cost["port_sectors"] = round(taken_in / requests, 3)
+            cost["port_sectors"] = _rounded(taken_in / requests)
         passes = self.share_of_passes * max(tags, asked / L1_BYTES_PER_CYCLE)
         if role_of(one) == "copy":  # it is written to shared memory
             written = counted.counts.get(_SHARED_WAVEFRONTS, 0.0) / max(1, counted.executed)
@@ -313,6 +313,11 @@ class _Emitter:
         if wavefronts:
             cost["passes"] = in_quarters(wavefronts)
         cost["latency_cycles"] = self.gpu.ops[op].latency_cycles + max(0, round((wavefronts - 1) * self.gpu.core.pass_cycles))
+
+
+def _rounded(mean: float) -> float:
+    """Returns a mean over requests, as a cost takes it; counters of different passes of the profiler may leave nothing of it."""
+    return max(0.001, round(mean, 3))
 
 
 def _reaches_shared_memory(one: MachineInstruction, counted: ProfiledInstruction) -> bool:

@@ -113,7 +113,7 @@ def replay(
     Raises:
         ValueError: the chip cannot hold the launch, or an argument is not allowed.
     """
-    threads = integer("threads", threads, 1)
+    budget, threads = integer("budget", budget, 1), integer("threads", threads, 1)
     kernel, launch = blocks_with_work(profile.kernel, profile.launch, profile.code)
     profile = replace(profile, kernel=kernel, launch=launch)
     settings = {"scheduler": scheduler, "memory": memory, "replicates": replicates, "seed": seed}

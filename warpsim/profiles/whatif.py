@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsFloat
 
 from warpsim.arguments import integer
 from warpsim.hardware.architectures import number_of
@@ -42,16 +43,16 @@ def changed(
 
     Raises:
         ProfileError: the chip does not execute the machine code, or a value is not allowed.
+        TypeError: a value is of another type.
         ValueError: the chip cannot hold as many blocks.
     """
     other = profile if gpu is None else _on_another_chip(profile, as_gpu(gpu))
     chip = other.gpu
     for name, factor in (("latency", latency), ("bandwidth", bandwidth), ("l1_size", l1_size)):
-        if not 0 < factor < _MOST_FACTOR:
-            raise ProfileError(f"{name} = {factor}: must be a number above 0 and below {_MOST_FACTOR}")
+        _check(name, factor, f"a number above 0 and below {_MOST_FACTOR}", lambda value: 0 < value < _MOST_FACTOR)
     for name, share in (("l1_hit", l1_hit), ("l2_hit", l2_hit)):
-        if share is not None and not 0 <= share <= 1:
-            raise ProfileError(f"{name} = {share}: must be a probability from 0 to 1")
+        if share is not None:
+            _check(name, share, "a probability from 0 to 1", lambda value: 0 <= value <= 1)
     kernel, launch = _with_l2(_with_l1(other, l1_hit, l1_size), l2_hit), other.launch
     if block_threads is not None:
         kernel, launch = _in_blocks(chip, kernel, launch, block_threads)
@@ -65,6 +66,13 @@ def changed(
     return replace(other, gpu=chip, kernel=kernel, launch=launch, dram_bytes=moved, profiled=profiled, changed=True)
 
 
+def _check(name: str, value: object, allowed: str, holds: Callable[[float], bool]) -> None:
+    if isinstance(value, bool) or not isinstance(value, SupportsFloat):
+        raise TypeError(f"{name} = {value!r}: must be {allowed}")
+    if not holds(float(value)):
+        raise ProfileError(f"{name} = {value}: must be {allowed}")
+
+
 def _on_another_chip(profile: Profile, chip: Gpu) -> Profile:
     """Returns a launch on another chip: as many blocks are resident as fit, but for what the kernel does not show."""
     chip = with_rates_of_l2(chip, profile.gpu, profile.code)
@@ -74,9 +82,11 @@ def _on_another_chip(profile: Profile, chip: Gpu) -> Profile:
         raise ProfileError(f"gpu = {chip.name!r}: a chip of another architecture must be the first of several changes")
     own, arch = profile.profiled.arch, number_of(chip.architecture)
     if arch // 10 != own // 10 or arch < own:
+        last = own // 10 * 10 + 9
+        allowed = f"sm_{own}" if own == last else f"sm_{own} to sm_{last}"
         raise ProfileError(
-            f"gpu = {chip.name!r}: must be a chip of sm_{own} to sm_{own // 10}9, which execute the machine code of the "
-            f"profile; {chip.name} is of {chip.architecture or 'an older architecture'}"
+            f"gpu = {chip.name!r}: must be a chip of {allowed}, which execute the machine code of the profile; {chip.name} is of "
+            f"{chip.architecture or 'an older architecture'}"
         )
     made = to_kernel(profile.profiled, chip, arch)
     launch, warps = profile.launch, profile.launch.block_warps
