@@ -77,6 +77,26 @@ class TestEveryModernChip:
         assert complete(gpu.to_dict())[1] == {}
 
 
+RESULTS = {  # per cycle and SM: CUDA C Programming Guide, table of arithmetic throughput
+    "sm_61": {"alu": 128, "int": 128, "half": 2, "fp64": 4, "sfu": 32},
+    "sm_70": {"alu": 64, "int": 64, "imad": 64, "half": 128, "fp64": 32, "sfu": 16},
+    "sm_75": {"alu": 64, "int": 64, "imad": 64, "half": 128, "fp64": 2, "sfu": 16},
+    "sm_80": {"alu": 64, "int": 64, "imad": 64, "fp64": 32, "sfu": 16},
+    "sm_86": {"alu": 128, "int": 64, "imad": 64, "half": 128, "fp64": 2, "sfu": 16},
+    "sm_89": {"alu": 128, "int": 64, "imad": 64, "half": 128, "fp64": 2, "sfu": 16},
+    "sm_90": {"alu": 128, "int": 64, "imad": 64, "fp64": 64, "sfu": 16},
+    "sm_120": {"alu": 128, "fp64": 2, "sfu": 16},
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_rates_are_those_of_the_programming_guide(name: str) -> None:
+    """Left out are those that a file states otherwise: half precision of 8.0 and 9.0, and integers of 12.0."""
+    gpu = Gpu.from_dict(DATA_SHEET | {"architecture": name, "sm": {}})
+    rates = {op: 32 * gpu.unit_ipc(op) * (2 if op == "half" else 1) for op in RESULTS[name]}
+    assert rates == RESULTS[name]
+
+
 @pytest.mark.parametrize("name", list_architectures())
 def test_each_architecture_serves_a_data_sheet(name: str) -> None:
     gpu = Gpu.from_dict({"name": "x", "architecture": name, "sms": 10, "clock_ghz": 1.5, "memory": DATA_SHEET["memory"]})
