@@ -134,6 +134,16 @@ def test_a_chip_without_a_file_has_the_rates_of_its_kind_of_memory(minor, title,
     assert gpu.memory.bandwidth_gbs / gpu.memory.pin_bandwidth_gbs == pytest.approx(kind.bandwidth_gbs / kind.pin_bandwidth_gbs)
 
 
+@pytest.mark.parametrize(
+    ("title", "rates"),
+    [("NVIDIA GeForce RTX 3090", (128, 64, 32, 256)), ("NVIDIA RTX A6000", (128, 128, 64, 256))],
+)
+def test_a_geforce_adds_products_of_matrices_in_single_precision_at_half_the_rate(title, rates):
+    """By its whitepaper, an RTX 3090 attains 142, 71, 35.6 and 284 TFLOP/s, an RTX A6000 154.8, 154.8, 77.4 and 309.7."""
+    gpu, _ = chip_of(launch({"device__attribute_display_name": title}))
+    assert tuple(gpu.ops["tensor"].rates[kind] for kind in ("f16", "f16_f32", "tf32", "s8")) == rates
+
+
 @pytest.mark.parametrize("title", ["NVIDIA GeForce GTX 1080", "NVIDIA TITAN X (Pascal)"])
 def test_chips_before_volta_are_refused(title):
     pascal = {"device__attribute_compute_capability_major": 6, "device__attribute_compute_capability_minor": 1}

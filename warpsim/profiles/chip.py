@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from warpsim.frontends.sass import VOLTA
 from warpsim.hardware.architectures import contention
@@ -37,6 +38,11 @@ _GDDR6X = {86: (9.4e6, "rtx4090")}
 GDDR6X whose share of the pins' bandwidth, and cost of stores, one without a file has then. Vendor's data sheets: up to 16 Gbit/s
 a pin, and from 19 on. Additions of arrays on RTX 3080 and 3070 Ti, from which the cost of stores is taken, pass 0.92 and 0.91 of
 the pins."""
+
+_HALF_ON_GEFORCE = {75: ("f16_f32",), 86: ("f16_f32", "tf32")}
+"""Compute capability times ten -> matrix instructions that a GeForce executes at half the rate of the chip whose file stands for
+it. Whitepapers of Turing and GA102: with sums in single precision, an RTX 2080 Ti attains 56.9 and an RTX 3090 71 TFLOP/s,
+half of what they attain with those in half precision; a T4 and an A40 attain as much with either."""
 
 _SLICES = {
     "v100": 64, "t4": 32, "a100": 80, "a100_40gb": 80, "a40": 48, "rtx4090": 48, "l40": 48, "h100": 80, "h100_pcie": 80,
@@ -116,6 +122,9 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
         queue |= {"crossbar_servers": max(1, round(queue["crossbar_servers"] * slices))}
     memory["contention"] = contention(memory, clock)
     data |= {"title": _title(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
+    if "GeForce" in _title(launch) and base.name == _LIKE.get(launch.arch):
+        rates = data["ops"]["tensor"]["rates"]
+        rates |= {kind: str(Fraction(rates[kind]) / 2) for kind in _HALF_ON_GEFORCE.get(launch.arch, ())}
     if stretch == 1.0 and (wrong := _stretch(launch)) != 1.0:
         reason = f"by the clock of the memory, the measured time is {wrong:.3g} times the true one"
         notes = (*notes, f"{reason}, but no clock of the SMs of this chip would agree with that: the clocks are left as measured")
