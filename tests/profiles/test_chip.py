@@ -144,6 +144,15 @@ def test_a_geforce_adds_products_of_matrices_in_single_precision_at_half_the_rat
     assert tuple(gpu.ops["tensor"].rates[kind] for kind in ("f16", "f16_f32", "tf32", "s8")) == rates
 
 
+def test_an_l40_lends_its_memory_but_not_its_matrix_units():
+    """By their data sheets, an RTX 4060 Ti attains as much per SM and cycle as an RTX 4090, and an L40 half."""
+    ada = {"device__attribute_compute_capability_minor": 9, "device__attribute_max_mem_frequency_khz": 9.001e6}
+    titles = ("NVIDIA GeForce RTX 4060 Ti", "NVIDIA L40")
+    lent, own = (chip_of(launch(ada | {"device__attribute_display_name": title}))[0] for title in titles)
+    assert (lent.name, own.name) == ("l40", "l40")
+    assert (lent.ops["tensor"].rates["s8"], own.ops["tensor"].rates["s8"]) == (256, 128)
+
+
 @pytest.mark.parametrize("title", ["NVIDIA GeForce GTX 1080", "NVIDIA TITAN X (Pascal)"])
 def test_chips_before_volta_are_refused(title):
     pascal = {"device__attribute_compute_capability_major": 6, "device__attribute_compute_capability_minor": 1}

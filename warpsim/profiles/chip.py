@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 from warpsim.frontends.sass import VOLTA
-from warpsim.hardware.architectures import contention
+from warpsim.hardware.architectures import contention, number_of
 from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch
@@ -122,9 +123,8 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
         queue |= {"crossbar_servers": max(1, round(queue["crossbar_servers"] * slices))}
     memory["contention"] = contention(memory, clock)
     data |= {"title": _title(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
-    if "GeForce" in _title(launch) and base.name == _LIKE.get(launch.arch):
-        rates = data["ops"]["tensor"]["rates"]
-        rates |= {kind: str(Fraction(rates[kind]) / 2) for kind in _HALF_ON_GEFORCE.get(launch.arch, ())}
+    if chip_name(_title(launch), launch.get("device__attribute_total_memory")) is None:
+        data["ops"]["tensor"] = _matrix_units(base, launch)
     if stretch == 1.0 and (wrong := _stretch(launch)) != 1.0:
         reason = f"by the clock of the memory, the measured time is {wrong:.3g} times the true one"
         notes = (*notes, f"{reason}, but no clock of the SMs of this chip would agree with that: the clocks are left as measured")
@@ -156,6 +156,15 @@ def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     fastest, with_gddr6 = _GDDR6.get(arch, (0.0, ""))
     like = with_gddr6 if _memory_khz(launch, math.inf) < fastest else _LIKE[arch]
     return load_gpu(like), (f"{what}: {rest} are those of {like}",)
+
+
+def _matrix_units(base: Gpu, launch: ProfiledLaunch) -> dict[str, Any]:
+    """Returns the class `tensor` of a chip without a file: an L40, whose memory others have, has slower ones."""
+    units: dict[str, Any] = load_gpu(_LIKE[number_of(base.architecture)]).to_dict()["ops"]["tensor"]
+    if "GeForce" in _title(launch):
+        rates = units["rates"]
+        rates |= {kind: str(Fraction(rates[kind]) / 2) for kind in _HALF_ON_GEFORCE.get(launch.arch, ())}
+    return units
 
 
 def _slices_over(base: Gpu, launch: ProfiledLaunch) -> float:
