@@ -102,7 +102,7 @@ def test_options_of_the_core(benchmark, chip, options, part):
 IMPORTED = ["copy", "vector_add", "stencil", "matmul_16", "matmul_outputs", "softmax", "layer_norm", "histogram"]
 
 
-def with_options_of_imports(kernel, gpu):
+def with_options_of_imports(gpu, kernel):
     """Returns a mix with what every imported kernel has: machine registers that it reads, and hints."""
     return with_reads(with_hints(kernel, gpu.ops["alu"].latency_cycles))
 
@@ -123,7 +123,7 @@ def test_imported_kernels(benchmark, name):
     """
     gpu = load_gpu("a100")
     kernel = load_kernel(f"cuda/{name}")
-    kernels = [kernel, *(with_options_of_imports(one, gpu) for one in (mix_alike(gpu, kernel), mix(alpha=32)))]
+    kernels = [kernel, *(with_options_of_imports(gpu, one) for one in (mix_alike(gpu, kernel), mix(alpha=32)))]
     points = [make_point(gpu, one, replicates=1, warmup=1_000, cycles=50_000) for one in kernels]
     rates = [0.0] * len(points)
 

@@ -15,6 +15,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.whatif import with_instructions
 from warpsim.profiles.replay import BUDGET
 from warpsim.profiles.roofline import of_chip, roofline
+from warpsim.profiles.whatif import with_hits
 from warpsim.simulation.point import Point
 from warpsim.simulation.policies import POLICIES, REPLAYED
 from warpsim.simulation.sampled_run import REPLICATES
@@ -148,24 +149,13 @@ def _changes(profile: Profile, scheduler: str) -> Iterator[tuple[str, str, Profi
     ):
         if changed != kernel:
             yield words, "program", replace(profile, kernel=changed), scheduler
-    yield "all loads hit L1", "machine", replace(profile, kernel=_all_in_l1(kernel)), scheduler
+    yield "all loads hit L1", "machine", replace(profile, kernel=with_hits(kernel, l1_hit=1.0)), scheduler
     yield "all loads hit L2", "machine", profile.what_if(l2_hit=1.0), scheduler
     yield "half the latency of DRAM", "machine", profile.what_if(latency=0.5), scheduler
     yield "DRAM of twice the bandwidth", "machine", profile.what_if(bandwidth=2.0), scheduler
     for policy in POLICIES:
         if policy != scheduler:
             yield f"scheduling policy {policy} in place of {scheduler}", "machine", profile, policy
-
-
-def _all_in_l1(kernel: Kernel) -> Kernel:
-    """Returns a kernel whose loads hit L1, those from local memory too."""
-
-    def edit(one: Instruction) -> Instruction:
-        if one.op != "load" or one.access is None:
-            return one
-        return one.model_copy(update={"access": one.access.model_copy(update={"l1_hit": 1.0})})
-
-    return with_instructions(kernel, edit)
 
 
 def _without_conflicts(kernel: Kernel, code: Sequence[ProfiledInstruction]) -> Kernel:

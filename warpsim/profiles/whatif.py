@@ -53,7 +53,9 @@ def changed(
     for name, share in (("l1_hit", l1_hit), ("l2_hit", l2_hit)):
         if share is not None:
             _check(name, share, "a probability from 0 to 1", lambda value: 0 <= value <= 1)
-    kernel, launch = _with_l2(_with_l1(other, l1_hit, l1_size), l2_hit), other.launch
+    kernel, launch = _with_l1(other, l1_hit, l1_size), other.launch
+    if l2_hit is not None:
+        kernel = with_hits(kernel, l2_hit=l2_hit)
     if block_threads is not None:
         kernel, launch = _in_blocks(chip, kernel, launch, block_threads)
     if resident_blocks is not None:
@@ -144,16 +146,16 @@ def _with_l1(profile: Profile, l1_hit: float | None, l1_size: float) -> Kernel:
     return made.model_copy(update=held)
 
 
-def _with_l2(kernel: Kernel, l2_hit: float | None) -> Kernel:
-    """Returns the kernel with another probability to hit L2 of its loads from global memory that can miss L1."""
+def with_hits(kernel: Kernel, **rates: float) -> Kernel:
+    """Returns the kernel with other hit probabilities of its loads that can miss L1: `l1_hit`, `l2_hit`."""
 
     def edit(one: Instruction) -> Instruction:
         access = one.access
         if one.op != "load" or access is None or access.l1_hit == 1.0:
             return one
-        return one.model_copy(update={"access": access.model_copy(update={"l2_hit": l2_hit})})
+        return one.model_copy(update={"access": access.model_copy(update=rates)})
 
-    return kernel if l2_hit is None else with_instructions(kernel, edit)
+    return with_instructions(kernel, edit)
 
 
 def dram_bytes(kernel: Kernel) -> float:
