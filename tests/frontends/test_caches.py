@@ -247,6 +247,7 @@ def test_a_named_chip_has_its_own_caches():
     h100 = caches_of(80, Resources(), 8, "h100")
     assert (h100.l1_bytes, h100.l2_bytes, h100.halves) == (256 * 1024, 50 * 2**20, 2)
     assert caches_of(90, Resources(), 8, "l40").l1_bytes == 128 * 1024
+    assert caches_of(75, Resources(), 8, "rtx2080ti").l2_bytes == 5_767_168
     assert caches_of(61, Resources(), 8, "h100") == h100
     assert [*notes_of_caches(80, "h100"), *notes_of_caches(90), *notes_of_caches(80, "none")] == []
 

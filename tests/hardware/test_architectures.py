@@ -40,7 +40,7 @@ def changed(data: dict[str, Any], **memory: Any) -> dict[str, Any]:
 def test_chips_of_six_generations() -> None:
     found = {load_gpu(name).generation for name in MODERN}
     assert found == {"Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell"}
-    names = "titan_x v100 t4 a40 a100 a100_40gb rtx4090 l40 h100 h100_pcie h200 rtx5090"
+    names = "titan_x v100 t4 rtx2080ti a40 a100 a100_40gb a100_sxm rtx4090 l40 h100 h100_pcie h200 rtx5090 rtx_pro_6000"
     assert set(names.split()) <= set(MODERN)
 
 
@@ -54,7 +54,7 @@ class TestEveryModernChip:
             assert len(values) > 10
             assert [line for line in values if not re.search(r"#.*\w", line)] == []
             assert [line for line in values if "assumed" in line and not re.search(r"assumed: \w", line)] == []
-            cited = set(re.findall(r"\b(AT|OC|CG|PT|HU|GB|MT|LU|AS|AR|JV|JT|AB|PG)\b", "".join(values)))
+            cited = set(re.findall(r"\b(AT|OC|CG|PT|HU|GB|MT|MD|CC|LU|AS|AR|JV|JT|AB|PG)\b", "".join(values)))
             explained = set(re.findall(r"^# (\w\w) = ", text, re.MULTILINE))
             assert cited <= explained
 

@@ -206,7 +206,7 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
     coalescer = table["coalescers"].get(chip.name, {"gpcs": chip.sms, "window_cycles": 0})
     gpc_sms = -(-chip.sms // coalescer["gpcs"])
     return Caches(
-        resident, chip.sms, l1, mib * 2**20, table["ways"], halves, gpc_sms, coalescer["window_cycles"], times_of(chip)
+        resident, chip.sms, l1, round(mib * 2**20), table["ways"], halves, gpc_sms, coalescer["window_cycles"], times_of(chip)
     )
 
 

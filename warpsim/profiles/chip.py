@@ -24,7 +24,7 @@ from warpsim.profiles.updates import cycles_of_update
 
 _NAMES = (
     ("TITAN X", "titan_x"), ("V100", "v100"), ("T4", "t4"), ("A40", "a40"), ("4090", "rtx4090"), ("L40", "l40"), ("H200", "h200"),
-    ("5090", "rtx5090"),
+    ("5090", "rtx5090"), ("2080 Ti", "rtx2080ti"), ("PRO 6000", "rtx_pro_6000"),
 )  # fmt: skip
 
 _LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100", 120: "rtx5090"}
