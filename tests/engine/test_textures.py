@@ -50,7 +50,10 @@ def test_a_texture_has_the_pipe_of_textures():
         small_gpu(ops={"texture": {**TEXTURE, "pipe": "lg"}})
 
 
-@pytest.mark.parametrize(("chip", "interval"), [("titan_x", 4), ("v100", 8), ("t4", 8), ("a40", 8), ("h100", 8), ("rtx5090", 8)])
+SINCE_VOLTA = ("v100", "t4", "a40", "h100", "b200", "rtx5090")
+
+
+@pytest.mark.parametrize(("chip", "interval"), [("titan_x", 4), *((chip, 8) for chip in SINCE_VOLTA)])
 def test_chips_since_pascal_have_texture_units(chip, interval):
     assert load_gpu(chip).ops["texture"].interval_cycles == interval
 

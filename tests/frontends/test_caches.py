@@ -262,7 +262,8 @@ def chip(name, **other):
         (80, chip("h200"), "h100", "h100", ["the L2 cache of mine is not known: that of h100, 50 MiB, stands for it"]),
         (90, chip("a40", architecture=None), "h100", "h100", ["L1 cache of mine .* of sm_90 stands", "L2 .* of h100"]),
         (80, "titan_x", "a100", "a100", ["L1 cache of titan_x .* of sm_80 stands", "L2 cache of titan_x .* of a100, 40 MiB"]),
-        (80, chip("rtx5090", architecture="sm_100"), "h100", "h100", ["L1 cache of mine .* of sm_90 stands", "L2 .* of h100"]),
+        (80, chip("rtx5090", architecture="sm_100"), "b200", "b200", ["the L2 cache of mine .*that of b200, 126.5 MiB"]),
+        (80, chip("rtx5090", architecture="sm_103"), "b200", "b200", ["L1 cache of mine .* of sm_100 stands", "L2 .* of b200"]),
     ],
 )
 def test_a_note_says_whose_caches_stand_for_those_that_are_not_known(arch, gpu, l1_of, l2_of, notes):

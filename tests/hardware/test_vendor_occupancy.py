@@ -14,7 +14,7 @@ from warpsim.hardware.residency import occupancy
 
 CHIPS = {
     "kepler": (3, 0), "maxwell": (5, 2), "titan_x": (6, 1), "v100": (7, 0), "t4": (7, 5), "a100": (8, 0), "a40": (8, 6),
-    "l40": (8, 9), "h100": (9, 0), "rtx5090": (12, 0),
+    "l40": (8, 9), "h100": (9, 0), "b200": (10, 0), "rtx5090": (12, 0),
 }  # fmt: skip
 """A chip for each compute capability that both the calculator and the chip files know."""
 

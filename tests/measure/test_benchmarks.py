@@ -132,7 +132,7 @@ def test_a_chip_of_a_generation_that_the_package_lacks_takes_the_nearest_one(rec
     device = {**record.metadata["device"], "compute_capability": "10.3"}
     other = Record({**record.metadata, "device": device}, record.tables)
     chip, _ = write_chip(tmp_path / "mygpu.toml", other, values)
-    assert (ws.load_gpu(chip).architecture, ws.load_gpu(chip).generation) == ("sm_90", "Blackwell")
+    assert (ws.load_gpu(chip).architecture, ws.load_gpu(chip).generation) == ("sm_100", "Blackwell")
     assert "assumed: the nearest that the package has below compute capability 10.3" in chip.read_text()
 
 

@@ -53,6 +53,7 @@ def test_names_of_chips():
     assert chip_name("NVIDIA GeForce RTX 4060 Laptop GPU", None) is None
     assert chip_name("NVIDIA A100-SXM4-80GB", None) == chip_name("NVIDIA A100 80GB PCIe", 85e9) == "a100"
     assert chip_name("NVIDIA RTX A1000", 8e9) is None
+    assert chip_name("NVIDIA B200", 180e9) == "b200"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,8 @@ def test_names_of_chips():
     [
         ((8, 6), "NVIDIA GeForce RTX 3090", "a40", "has no file in params/gpus: latencies are those of a40"),
         ((8, 7), "Orin", "a40", "neither has another chip of sm_87: latencies and rates of units are those of a40"),
-        ((10, 0), "NVIDIA B200", "h100", "neither has another chip of sm_100: latencies and rates of units are those of h100"),
+        ((10, 0), "NVIDIA B200", "b200", "has 84 SMs, and the file in params/gpus 148: latencies are those of b200"),
+        ((10, 3), "NVIDIA B300", "b200", "neither has another chip of sm_103: latencies and rates of units are those of b200"),
         ((13, 0), "NVIDIA GeForce RTX 9090", "rtx5090", "chip of sm_130: latencies and rates of units are those of rtx5090"),
         ((8, 9), "NVIDIA GeForce RTX 4090 Laptop GPU", "rtx4090", "has 84 SMs, and the file in params/gpus 128"),
     ],

@@ -26,7 +26,7 @@ from warpsim.hardware.gpu import GpuFileError, load_gpu
 from warpsim.measure.record import Record, RecordError
 from warpsim.measure.values import TABLE_LEVELS, Value
 
-GENERATIONS = {8.7: ("Ampere", 2022), 10.0: ("Blackwell", 2024), 10.3: ("Blackwell", 2025)}
+GENERATIONS = {8.7: ("Ampere", 2022), 10.3: ("Blackwell", 2025)}
 """Compute capability -> name of the generation, and the year of its first chip, where the package has no file of it."""
 
 CLASSES = (  # class of the chip file, operation, what it stands for

@@ -24,10 +24,10 @@ from warpsim.profiles.updates import cycles_of_update
 
 _NAMES = (
     ("TITAN X", "titan_x"), ("V100", "v100"), ("T4", "t4"), ("A40", "a40"), ("4090", "rtx4090"), ("L40", "l40"), ("H200", "h200"),
-    ("5090", "rtx5090"), ("2080 Ti", "rtx2080ti"), ("PRO 6000", "rtx_pro_6000"),
+    ("B200", "b200"), ("5090", "rtx5090"), ("2080 Ti", "rtx2080ti"), ("PRO 6000", "rtx_pro_6000"),
 )  # fmt: skip
 
-_LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100", 120: "rtx5090"}
+_LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100", 100: "b200", 120: "rtx5090"}
 """Compute capability times ten -> chip whose latencies a chip without a file has; others take the one below theirs."""
 
 _GDDR6 = {89: (10.25e6, "l40")}
