@@ -20,6 +20,11 @@ def test_products_of_64_bits_take_two_passes(arch, chip, imad):
         assert (found.unit_cycles, found.issue_slots) == (2 * imad, 2 if "WIDE" in opcode and arch >= 80 else 1), opcode
 
 
+def test_pairs_of_floats_take_two_passes():
+    rows = ("FFMA R4, R6, R8, R4", "FFMA2 R4, R6.F32x2.HI_LO, R8, R4", "FADD2 R4, R6, R8", "FMUL2 R4, R6, R8")
+    assert [costs(row, 100, "b200").unit_cycles for row in rows] == [1, 2, 2, 2]
+
+
 def test_an_import_costs_what_a_replay_does_behind_jumps_and_meetings():
     rows = (
         "--:-:-:-:3 BSSY B0, `(.L_1)",

@@ -119,12 +119,13 @@ def test_products_of_warp_groups_have_a_class_of_their_own_where_the_chip_has_it
 
 
 def test_families_of_opcodes_with_suffixes():
-    named = ("UBLKCP.S.G", "UBLKCP.G.S", "UTMALDG.2D", "SYNCS.EXCH.64", "XYZ")
+    named = ("UBLKCP.S.G", "UBLKCP.G.S", "UTMALDG.2D", "SYNCS.EXCH.64", "LDTM.x16", "XYZ")
     assert {opcode: opcodes().family(one(opcode)) for opcode in named} == {
         "UBLKCP.S.G": ("copy", True),
         "UBLKCP.G.S": ("store", True),
         "UTMALDG.2D": ("copy", True),
         "SYNCS.EXCH.64": ("shared", True),
+        "LDTM.x16": ("exchange", True),
         "XYZ": ("integer", False),
     }
 
