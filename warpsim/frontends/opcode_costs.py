@@ -23,8 +23,8 @@ _TWO_PASSES = ("IMAD.WIDE", "IMAD.HI", "FFMA2", "FADD2", "FMUL2")
 """Beginnings of opcodes that need two passes of their unit. Multiplications into 64 bits have half the rate of others (notes of
 two public repositories: 32 results per SM and cycle of an RTX 4090; half the rate of IMAD on a GB10), and stall counts of ptxas
 are two cycles longer for upper halves. On an H200 either takes 4.3 cycles of a scheduler (experiments/hardware/rates.csv).
-Pairs of single-precision numbers, since compute capability 10.0, are as fast as one after the other: ptxas writes a stall count
-of 2 after each of several independent FFMA2, and 1 after FFMA, whose rate is the peak of a B200 in its data sheet, 75 TFLOP/s."""
+Pairs of single-precision numbers, which sm_100 has, are as fast as one after the other: ptxas writes a stall count of 2
+after each of several independent FFMA2, and 1 after FFMA, whose rate is the peak of a B200 in its data sheet, 75 TFLOP/s."""
 
 _HOLDS, _HOLDS_SINCE = "IMAD.WIDE", 80
 """Beginning of opcodes that take the issue port for one cycle more, and from which compute capability on, times ten. The
