@@ -22,7 +22,7 @@
     semantics        which instruction computes what; predicates: comparisons and votes; effects: how operands are taken apart
     steps            what an execution does with each instruction; stated: comparisons that stated trips make needless
     state            values of registers at the start of a kernel; windows: which memory a generic address is of
-    bases            addresses of which data says where they begin
+    bases            addresses of which data says where they begin; rewrites: how often shared memory has been stored
     trips            how a loop advances from trip to trip; leaps: trips that are left out
     evaluate         executes the integer part: trips, branches, addresses; evaluation: what it is given, and what it counts
     decisions        which way warps go at branches whose conditions are not known

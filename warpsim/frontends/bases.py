@@ -2,9 +2,9 @@
 
 Threads that load from one address get one value. An address that adds what is known of each thread to it, as that of
 `table[row * width + column]` does, is known but for where it begins. To find the distances within a warp, each such load is taken
-to return a number that is made up for its address. What follows from it by sums, and by products with factors that the
-threads of the warp have in common, is computed beside the state of the threads, in which it stays unknown. So addresses alone
-come to be known, and no branch, trip or guard.
+to return a number that is made up for its address, and in shared memory for how often it has been stored, too. What follows
+from it by sums, and by products with factors that the threads of the warp have in common, is computed beside the state of the
+threads, in which it stays unknown. So addresses alone come to be known, and no branch, trip or guard.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends import windows
-from warpsim.frontends.accesses import bytes_per_thread, space_of
+from warpsim.frontends.accesses import bytes_per_thread
 from warpsim.frontends.effects import split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
 from warpsim.frontends.operands import Immediate, Operand, Register, is_predicate, operands, read, written
+from warpsim.frontends.rewrites import WORD_BYTES, Rewrites, in_shared
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
 from warpsim.frontends.steps import Step
@@ -41,6 +42,10 @@ of a sparse matrix do. It is odd, so that multiples of a number begin wherever t
 _PAGE_BYTES = 1 << 14
 """Distance of pointers that are made up."""
 
+_REWRITTEN_APART, _PARTS_APART, _MOST_APART = 0x9E3779B1, 0x85EBCA6B, (1 << 30) - 1
+"""Distances of numbers that a word of shared memory holds one after another, and of those that begin parts of it with
+`_MOST_OF_BLOCK` numbers; both modulo 2^30, over which multiples of them are spread."""
+
 _APART = 257
 """By how much the numbers of blocks differ that are neighbours along y, or by whose square, along z."""
 
@@ -52,14 +57,18 @@ class Bases:
     """What registers would hold if memory returned the numbers that are made up.
 
     `values` has those registers that hold another value, for some threads, than is known of them.
+
+    Args:
+        rewrites: stores to shared memory; None: nothing that matters is loaded from there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rewrites: Rewrites | None = None) -> None:
         self.values: dict[str, Values] = {}
+        self.rewrites = rewrites
 
     def copy(self) -> Bases:
         """Returns what goes on by itself."""
-        other = Bases()
+        other = Bases(None if self.rewrites is None else self.rewrites.copy())
         other.values = dict(self.values)
         return other
 
@@ -115,9 +124,15 @@ class Bases:
         lanes, words = np.repeat(shared, WARP_LANES), written(step.one)
         first = state.active.reshape(-1, WARP_LANES).argmax(axis=1) + np.arange(0, len(where), WARP_LANES)
         x, y, z = (np.broadcast_to(state.special[f"SR_CTAID.{letter}"], where.shape)[first] for letter in "XYZ")
+        blocks = np.where(in_shared(step.one, where)[first], x + _APART * (y + _APART * z), UNKNOWN)
+        sure, where = (np.broadcast_to(each, where.shape)[first] for each in (state.address(step.addresses[0]), where))
         found = {}
         for name in step.results:
-            numbers = _made_up(step.one, words.index(name), where[first], x + _APART * (y + _APART * z))
+            size = 8 if name in step.wide else min(WORD_BYTES, bytes_per_thread(step.one))
+            word = words.index(name) * WORD_BYTES
+            begin = word // size * size
+            times = array(0) if self.rewrites is None else self.rewrites.times(np.where(sure < 0, UNKNOWN, sure + begin))
+            numbers = _made_up(size, where + begin, blocks, times) >> 8 * (word - begin) & MASK
             found[name] = np.where(lanes, np.repeat(numbers, WARP_LANES), UNKNOWN)
         return found
 
@@ -170,21 +185,24 @@ def _alike(values: Values, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(((rows == first[:, None]) | ~lanes).all(axis=1))
 
 
-def _made_up(one: MachineInstruction, word: int, where: Values, blocks: Values) -> Values:
-    """Returns the numbers that a word of a load is taken to hold for warps that load from one address each.
+def _made_up(size: int, where: Values, blocks: Values, times: Values) -> Values:
+    """Returns the numbers that memory is taken to hold for warps that load from one address each.
 
-    They are in the order of the addresses, as in a list that names each row once; each block's shared memory has its own.
-    Numbers of 32 bits and less are any, so that a row begins where its length lets it; those of 32 bits are far from each other.
-    Those of 64 bits may be pointers, and are taken to begin pages.
+    They are in the order of the addresses, as in a list that names each row once. Each block's shared memory has its own, and
+    others each time when it has been stored. Numbers of 32 bits and less are any, so that a row begins where its length lets it;
+    those of 32 bits are far from each other. Those of 64 bits may be pointers, and are taken to begin pages.
+
+    Args:
+        size: bytes of a number.
+        where: address in memory.
+        blocks: whose shared memory that is; negative of other memory.
+        times: how often a number of shared memory has been stored.
     """
-    suffixes = one.opcode.split(".")
-    is_wide = not {"64", "128"}.isdisjoint(suffixes)
-    size = 8 if is_wide else min(4, bytes_per_thread(one))
-    numbers = where // size + (word // 2 if is_wide else word) & _MOST
-    if space_of(one) != "global":
-        numbers = (numbers & _MOST_OF_BLOCK) + blocks * (_MOST_OF_BLOCK + 1)
-    if is_wide:
-        return numbers * _PAGE_BYTES >> 32 * (word % 2) & MASK
-    if size == 4:
-        return numbers * _WORDS_APART & MASK >> 4
-    return numbers & (_MOST_OF_A_BYTE if size == 1 else _MOST_OF_TWO)
+    part, of_part = divmod(windows.of_block(where) // size, _MOST_OF_BLOCK + 1)
+    numbers = np.where(blocks < 0, where // size & _MOST, of_part + blocks * (_MOST_OF_BLOCK + 1))
+    apart = np.where(blocks < 0, 0, part * _PARTS_APART + times * _REWRITTEN_APART & _MOST_APART)
+    if size > WORD_BYTES:
+        return (numbers + apart) * _PAGE_BYTES
+    if size == WORD_BYTES:
+        return (numbers * _WORDS_APART & MASK >> 4) + apart
+    return numbers + apart & (_MOST_OF_A_BYTE if size == 1 else _MOST_OF_TWO)

@@ -28,6 +28,7 @@ from warpsim.frontends.keys import are_named_by_address, branches_of_lines_with_
 from warpsim.frontends.leaps import Leaps
 from warpsim.frontends.operands import calls_outside, conditions, read, table_of
 from warpsim.frontends.patterns import rows_named
+from warpsim.frontends.rewrites import rewrites_of
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import Mask, Watch, warps_of
@@ -103,9 +104,10 @@ class Evaluator:
         self.steps = given.steps
         self.record = Record()
         self.copies = CopyLog(len(self.weights))
-        self.bases: Bases | None = Bases()
+        self.bases: Bases | None = Bases(rewrites_of(given, len(sample)))
         self.iterations = {number: np.zeros(len(self.weights), np.int64) for number in range(len(flow.loops))}
         self.watches: list[Watch] = []
+        self.elsewhere: dict[int, Mask] = {}  # blocks to come -> threads there
         self.if_it_holds: dict[str, dict[str, Values]] = {}  # unknown guard of a block -> what registers hold if it holds
         self.overruled = given.overruled
         self.decided: set[int] = set()  # blocks whose branches have been decided by conditions
@@ -173,6 +175,7 @@ class Evaluator:
             raise self._too_much(number)
         full = bool(mask.all())
         self.if_it_holds = {}
+        self.elsewhere = pending
         for step in self.steps.of_block(number):
             self._step(number, step, mask, full)
         self._leave(number, mask, pending)
@@ -193,7 +196,7 @@ class Evaluator:
             state.values = values | assumed
         if step.role is not None:
             active = self._follow_copies(number, step, active)
-        if step.one.base == "BAR":
+        if step.one.base == "BAR" and step.guard is not None:
             add_counts(self.record.made, (number, step.index), warps_of(active))
         if step.addresses or space_of(step.one) is not None:
             self._access(number, step, active)
@@ -205,6 +208,8 @@ class Evaluator:
         found = dict(step.effect(state)) if step.effect else {}
         bases = self.bases
         made_up = bases.results(step, state, found) if step.results and bases is not None else {}
+        if bases is not None and bases.rewrites is not None:
+            bases.rewrites.follow(step, state, self.elsewhere.values())
         state.values = values
         for name in step.results:
             value = known_value = found.get(name, NOTHING)

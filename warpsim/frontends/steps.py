@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from warpsim.frontends.accesses import TEXTURES, space_of
@@ -48,6 +48,9 @@ _WRITERS_OF_A_FRAME = 2
 
 _SUMS = ("FADD", "FFMA")
 
+_HAVE_CARRIES = {"X", "EX"}
+"""Suffixes of instructions on upper words."""
+
 _RETURNED = ("R4", "R5", "R6", "R7")
 """Registers in which a function returns up to 16 bytes."""
 
@@ -58,7 +61,7 @@ class Step:
 
     `role` is what it does with asynchronous copies; `barrier` is the address of the barrier in shared memory that it names, and
     `length` the register with the length of its copy, or the number of bytes that the barrier is to expect. A copy by a tensor
-    map may move a known `tile`, which begins at a `corner`.
+    map may move a known `tile`, which begins at a `corner`. `wide` are those of its results that are words of numbers of 64 bits.
     """
 
     index: int
@@ -72,6 +75,7 @@ class Step:
     length: Register | None = None
     tile: Tile | None = None
     corner: tuple[Register, ...] = ()
+    wide: frozenset[str] = frozenset()
 
 
 class Steps:
@@ -104,13 +108,14 @@ class Steps:
             one = self.flow.function.code[index]
             results = tuple(name for name in (*_results_of(one), *returned_by(one)) if name in self.needed)
             accessed, role = space_of(one) is not None, role_of(one)
-            if not results and not accessed and role is None and not (one.base == "BAR" and one.guard):
+            if not results and not accessed and role is None and one.base != "BAR":
                 continue
             where = accessed_by(one) if accessed else ()
             effect = effect_of(one) if results and self._is_followed(number, index) else None
             if role == "test" and is_peek(self.flow.function.code[index : self.flow.blocks[number].code.stop]):
                 role, effect = None, fails(operands(one.operands))
-            step = Step(index, one, effect, results, guard_of(one), where, role)
+            wide = _words_of_pairs(self.flow.function.code, index) if results and accessed else frozenset[str]()
+            step = Step(index, one, effect, results, guard_of(one), where, role, wide=wide)
             if role is not None:
                 corner, stated = corner_of(one), [self.tiles[str(key)] for key in keys_of(one) if str(key) in self.tiles]
                 if corner and stated:
@@ -118,6 +123,11 @@ class Steps:
                 step = replace(step, barrier=_barrier_of(self.flow, number, index), length=_length_of(one))
             steps.append(step)
         return steps
+
+    def loads_numbers_from_shared(self) -> bool:
+        """Returns whether anything that matters may follow from a load from shared memory."""
+        code = self.flow.function.code
+        return any(one.base in ("LDS", "LD") and not self.needed.isdisjoint(written(one)) for one in code)
 
     def _is_followed(self, number: int, index: int) -> bool:
         """Returns whether the results of an instruction in a block matter enough to be computed.
@@ -167,6 +177,27 @@ class Steps:
         at_starts(at_starts(set(), of_all=True)[header] & every, of_all=False)
         self.carried[loop] = found
         return found
+
+
+def _words_of_pairs(code: Sequence[MachineInstruction], index: int) -> frozenset[str]:
+    """Returns those words that a load of 8 or 16 bytes returns which are taken together as numbers of 64 bits, such as pointers.
+
+    The compiler joins loads of neighbouring words, too. So it counts how the upper word is used first: with the lower one, or
+    with a carry. Where it is only moved, the two words are taken for one number.
+    """
+    names = written(code[index])
+    if {"64", "128"}.isdisjoint(code[index].opcode.split(".")):
+        return frozenset()
+    found: set[str] = set()
+    for low, high in zip(names[::2], names[1::2], strict=False):
+        first = next((one for one in code[index + 1 :] if high in (*read(one), *written(one)) and not _moves(one)), None)
+        if first is None or high not in read(first) or low in read(first) or _HAVE_CARRIES & set(first.opcode.split(".")):
+            found |= {low, high}
+    return frozenset(found)
+
+
+def _moves(one: MachineInstruction) -> bool:
+    return one.base.removeprefix("U") in ("MOV", "R2UR") or one.opcode.startswith("IMAD.MOV")
 
 
 def _matching(tile: Tile, corner: tuple[Register, ...], one: MachineInstruction) -> tuple[Register, ...]:

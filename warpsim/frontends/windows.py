@@ -59,6 +59,11 @@ def is_shared(addresses: Values) -> NDArray[np.bool_]:
     return np.asarray(addresses >> 32 == UPPER_WORDS["shared"])
 
 
+def of_block(addresses: Values) -> Values:
+    """Returns where addresses of shared memory are in the memory of their block; of UNKNOWN ones, beyond all others."""
+    return addresses & (1 << _RANK_BITS) - 1
+
+
 def outside(addresses: Values) -> Values:
     """Returns generic addresses of global memory; UNKNOWN where they lie in a window."""
     return np.where(is_shared(addresses) | (addresses >> 32 == UPPER_WORDS["local"]), UNKNOWN, addresses)
@@ -75,4 +80,4 @@ def within(addresses: Values, space: str, ranks: Values) -> Values:
     own = addresses >> 32 == UPPER_WORDS[space]
     if space == "shared":
         own &= (addresses & 0xFFFFFFFF) >> _RANK_BITS == ranks
-    return np.where(own, addresses & (1 << _RANK_BITS) - 1, UNKNOWN)
+    return np.where(own, of_block(addresses), UNKNOWN)
