@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import warpsim as ws
-from tests.support.listings import function, kernel, only
-from warpsim.frontends.convert import Choices, to_kernel
+from tests.support.listings import kernel, only
 from warpsim.frontends.errors import AssumptionWarning
-from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.operands import Address, Register
 from warpsim.frontends.rewrites import Rewrites
 from warpsim.frontends.sass import MachineInstruction
@@ -182,6 +180,4 @@ def test_generic_addresses_tell_whether_a_store_is_to_shared_memory():
 
 def test_constants_are_the_same_in_all_blocks():
     rows = ["S2R R9, SR_CTAID.X", "LOP3.LUT R9, R9, 0x0, RZ, 0xc0, !PT", "LDC R8, c[0x3][R9]", *GATHER, "LDG.E R4, [R2.64]"]
-    made = to_kernel(function(*rows, "EXIT"), as_geometry("2048,32"), Choices(), name="f")
-    one = [one for one in only(made, Instruction) if one.op == "load"][-1]
-    assert one.access.l1_hit > 0.9
+    assert last_load(*rows, "EXIT", launch="2048,32").access.l1_hit > 0.9
