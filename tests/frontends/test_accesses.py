@@ -365,7 +365,7 @@ def test_threads_that_are_off_ask_for_nothing(limit, threads):
 )
 def test_local_memory_of_the_threads_of_a_warp_lies_side_by_side(index, lines, moved):
     """One index for all threads is one line; an index of its own for each thread is a line for each."""
-    found = kernel(index, "LDL R5, [R4]")
+    found = kernel(index, "LDL R5, [R4]", caches="none")
     load = only(found, "load")
     assert load.access.l1_hit == 1.0
     found = access_transactions(ws.load_gpu("a100"), load)
@@ -399,7 +399,7 @@ def test_local_memory_at_an_unknown_index_is_warned_of():
 
 
 def test_an_index_from_memory_that_the_threads_of_a_warp_have_in_common_is_one_line():
-    load = only(kernel("LDG.E R4, [R2.64]", "LDL R5, [R4]"), "load")
+    load = only(kernel("LDG.E R4, [R2.64]", "LDL R5, [R4]", caches="none"), "load")
     assert load.access.l1_hit == 1.0 and access_transactions(ws.load_gpu("a100"), load).requests == 1
 
 

@@ -60,7 +60,8 @@ def test_an_array_of_the_thread_lies_in_local_memory(arch, at):
     """All threads access the same word of their arrays, and these lie side by side: four sectors, which L1 holds."""
     stack = 0x37C if arch >= 100 else 0x28
     rows = [f"MOV R1, c[0x0][{stack:#x}]", "IADD3 R1, R1, -0x80, RZ", f"IADD3 R2, P1, R1, c[0x0][{at:#x}], RZ"]
-    (one,) = accesses(*rows, f"IADD3.X R3, RZ, c[0x0][{at + 4:#x}], RZ, P1, !PT", "LD.E R4, [R2.64+0xc]", arch=arch)
+    rows += [f"IADD3.X R3, RZ, c[0x0][{at + 4:#x}], RZ, P1, !PT", "ST.E [R2.64+0xc], R0"]
+    _, one = accesses(*rows, "LD.E R4, [R2.64+0xc]", arch=arch)
     assert one.op == "load" and one.access.l1_hit == 1.0 and one.access.pattern == "coalesced"
 
 

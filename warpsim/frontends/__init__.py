@@ -28,7 +28,7 @@
     decisions        which way warps go at branches whose conditions are not known
     contention       where atomics meet
     keys             how a user names loops and branches
-    accesses         sectors, lines and patterns of an access
+    accesses         sectors, lines and patterns of an access; local_memory: where that of a thread lies
     patterns         an access as a pattern of a kernel, and its bank conflicts
     tiles            what a copy by a tensor map moves
     reuse            the accesses of some waves of blocks; recorder: those of a few blocks; timing: when they are made

@@ -70,15 +70,6 @@ def is_update(one: MachineInstruction) -> bool:
     return one.base.startswith(("ATOM", "RED"))
 
 
-def interleaved(offsets: Addresses, width: int) -> Addresses:
-    """Returns where the local memory of the threads of a warp lies, for accesses of so many bytes: theirs side by side.
-
-    `offsets` are int64[threads], those of whole warps; negative where they are not known.
-    """
-    lanes = np.arange(len(offsets)) % WARP_LANES
-    return np.where(offsets < 0, offsets, offsets // width * WARP_LANES * width + lanes * width + offsets % width)
-
-
 def is_widest(one: MachineInstruction) -> bool:
     """Returns whether each thread accesses a whole sector."""
     return _WIDEST in one.opcode.split(".")

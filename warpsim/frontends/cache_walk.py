@@ -13,7 +13,7 @@ from warpsim.engine.code_cache import keep_code
 from warpsim.engine.jit import CACHE_FOLDER
 
 LINE_SHIFT, SECTOR_SHIFT, SECTORS, LANES = 7, 5, 4, 32
-_CACHED, _STORE = 0, 2  # the kinds of `caches`
+_CACHED, _STORE, _LOCAL = 0, 2, 4  # the kinds of `caches`
 _DIRTY = SECTORS  # bit of the first sector that has been stored
 _RUNS, _AT_BARRIER, _ENDED = 0, 1, 2  # states of a warp
 _SLOT_BITS = 20  # of a warp in the queue, below its time
@@ -273,10 +273,10 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     `first` for each access and at `warp_first` for each warp. Where `part` of a block's accesses are walked, those that are left
     out fill L2 when the block ends, and take the place of lines that have not been used for as long.
 
-    The blocks stand in seats, and their warps have slots. The accesses of a warp's program are its positions. A warp comes to a
-    position when it has spent the cycles of the instructions before, and has what it waits for there: data, and the other warps
-    of its block at barriers. Where accesses are `left` out before a position, it finds nothing any more behind it that was in a
-    cache before, if they would have displaced that.
+    The blocks stand in seats, and their warps have slots, whose local memory is `region` bytes apart. The accesses of a warp's
+    program are its positions. A warp comes to a position when it has spent the cycles of the instructions before, and has what it
+    waits for there: data, and the other warps of its block at barriers. Where accesses are `left` out before a position, it finds
+    nothing any more behind it that was in a cache before, if they would have displaced that.
 
     Adds to counts[0, instruction] for the first blocks, and to counts[1, instruction] from block `settled` on: accesses; those
     that L1 serves in full; sectors that L1 misses; of the accesses that miss, those that L2 serves in full; sectors that memory
@@ -285,7 +285,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     """
     addresses, place, kind, width, block_warps, group, index, step, moved, rows, first, warp_first = accesses
     spent, arrives, lead, barriers, furthest, part, left, since_gap = timing
-    sms, resident, sizes, halves, coalescer, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
+    sms, resident, sizes, halves, coalescer, region, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
     listed, seats = len(warp_first) > 1, sms * resident
     blocks = (len(warp_first) - 1) // block_warps if listed else len(group)
     l1, l2 = empty_cache(sms * sizes[0][0] * sizes[0][1]), empty_cache(sizes[1][0] * sizes[1][1])
@@ -322,9 +322,11 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                 lane, shift = (group[block] * block_warps + slot - seat * block_warps) * LANES, moved[block, place[call]]
                 for d in range(3):
                     shift += step[call, d] * index[block, d]
+                if kind[call] & _LOCAL:
+                    shift += slot * region
                 count = lines_of(addresses[call, lane : lane + LANES], shift, width[call], lines, masks)
             if count > 0:
-                what, before = kind[call], filled
+                what, before = kind[call] & ~_LOCAL, filled
                 beyond_l1, beyond_l2, arrival, filled, taken_in, together = access_caches(
                     lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since[slot], recent, coalescer
                 )

@@ -43,6 +43,8 @@ _COPIES, _PRODUCTS = 0, 1
 """Dependence counters that count asynchronous copies, where it is known how many are under way at the waits for them, and matrix
 products of warp groups, where some wait leaves some under way."""
 
+_NOT_WALKED = {"load": Hits(1.0, 0.0, 0.0), "store": Hits(0.0, 1.0, 0.0)}
+"""Hits of local memory where the caches are not walked: L1 has what is loaded, and writes what is stored through to L2."""
 
 _ADDRESSING_OPS = (*ACCESSING_OPS, "constant")
 """Operation classes that read or write at addresses."""
@@ -246,8 +248,7 @@ class Emitter:
 
     def _space_of(self, one: MachineInstruction, place: Place) -> str | None:
         """Returns which memory an instruction of a block accesses, by its opcode, or by its addresses where these are generic."""
-        spaces = {} if self.sampled is None else self.sampled.evaluation.spaces
-        return spaces.get(place) or space_of(one)
+        return space_of(one) if self.sampled is None else self.sampled.evaluation.space_of(place, one)
 
     def _matrix(self, one: MachineInstruction) -> dict[str, Any]:
         """Returns what a matrix instruction has to multiply; where that is not known, as much as its class says."""
@@ -287,7 +288,7 @@ class Emitter:
         elif tally is not None and op != "smem" and tally.threads < (1 - SPREAD) * WARP_LANES * tally.warps:
             cost["requested_bytes"] = max(1, round(width * tally.threads / tally.warps))
         is_local = self._space_of(one, place) == "local"
-        hit = Hits(1.0, 0.0, 0.0) if is_local else self.hits.get(place)  # it stays in L1 while that has room
+        hit = self.hits.get(place, _NOT_WALKED.get(op) if is_local else None)
         addresses = None if tally is None or _is_unknown(tally) else tally.pattern()
         if addresses is None:
             self.unknown[str(keys_of(one)[0])] = None
@@ -295,7 +296,9 @@ class Emitter:
         by_line = distances is None or one.line not in self.lines_with_unknown
         named = self._named(one, op, by_line=by_line) if addresses is None else None
         if distances is not None and named is None:
-            self._note_unknown_begin(one, op, is_local=is_local)
+            in_l1 = is_local and (op == "store" or hit is None or hit.l1 == 1.0)
+            if op != "smem" and not in_l1:  # it matters where they begin
+                self._note_unknown_begin(one, "a place of its own on the stack" if is_local else "data of its own")
             tally, addresses = distances, distances.pattern()
         if addresses is None:
             if named is None:
@@ -304,7 +307,7 @@ class Emitter:
                 fields["ways"] = named
             else:
                 access = named or Access(bytes_per_thread=width)
-                fields["access"] = access.model_copy(update={"l1_hit": 1.0}) if is_local else access
+                fields["access"] = _with_hits(access, hit, op) if is_local and hit is not None else access
             return
         if one.base in ("LDSM", "STSM"):
             rows = matrix_rows(one, addresses)
@@ -411,16 +414,11 @@ class Emitter:
         assumed = "one for all threads" if space_of(one) == "constant" else "coalesced"
         self.unnamed[f"{where}: the addresses of {one.opcode} depend on data: taken as {assumed}; give patterns"] = None
 
-    def _note_unknown_begin(self, one: MachineInstruction, op: str, *, is_local: bool) -> None:
-        """Notes what is not known of addresses of which the distances within a warp are known.
-
-        Bank conflicts, and hits of local memory, do not depend on where they begin.
-        """
-        if op == "smem" or is_local:
-            return
+    def _note_unknown_begin(self, one: MachineInstruction, named: str) -> None:
+        """Notes what a number in memory is taken to name, where only the distances of addresses within a warp are known."""
         where = _place(self.function, self.function.code.index(one))
         what = f"where the accesses {one.opcode} of a warp begin depends on data"
-        self.unnamed[f"{where}: {what}: each number in memory is taken to name data of its own; give patterns"] = None
+        self.unnamed[f"{where}: {what}: each number in memory is taken to name {named}; give patterns"] = None
 
 
 def _is_unknown(tally: Tally) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from warpsim.frontends import windows
-from warpsim.frontends.accesses import Tally, bytes_per_thread, interleaved, is_update, space_of
+from warpsim.frontends.accesses import Tally, bytes_per_thread, is_update, space_of
 from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.bases import Bases
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
@@ -26,6 +26,7 @@ from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
 from warpsim.frontends.integers import NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.keys import are_named_by_address, branches_of_lines_with_loops
 from warpsim.frontends.leaps import Leaps
+from warpsim.frontends.local_memory import interleaved
 from warpsim.frontends.operands import calls_outside, conditions, read, table_of
 from warpsim.frontends.patterns import rows_named
 from warpsim.frontends.rewrites import rewrites_of

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.accesses import Tally
+from warpsim.frontends.accesses import Tally, space_of
 from warpsim.frontends.async_copies import CopyLog
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key, probabilities_by_place, trips_by_loop
+from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.steps import Steps
 from warpsim.frontends.tiles import Tile
 from warpsim.frontends.trips import Totals
@@ -151,6 +152,10 @@ class Evaluation:
         """Returns whether all warps of each block of threads execute a block of the flow equally often."""
         rows = self.counts[block].reshape(-1, self.block_warps)
         return bool((rows == rows[:, :1]).all())
+
+    def space_of(self, place: tuple[int, int], one: MachineInstruction) -> str | None:
+        """Returns which memory an instruction accesses, by its opcode, or by its addresses where these are generic."""
+        return self.spaces.get(place) or space_of(one)
 
     def begins_elsewhere(self, place: tuple[int, int]) -> Tally | None:
         """Returns what most executions of an access look like within a warp, where it is not known where they begin; or None."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.frontends import windows
 from warpsim.frontends.accesses import bytes_per_thread, space_of
 from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, bulk_units, first_of, is_past_l1
-from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses
+from warpsim.frontends.caches import BYPASS_L1, CACHED, LOCAL, STORE, Accesses
 from warpsim.frontends.dependences import Waits
 from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
 from warpsim.frontends.evaluation import Evaluation, Given, add_counts
 from warpsim.frontends.flow import Place
-from warpsim.frontends.integers import UNKNOWN, Values
+from warpsim.frontends.integers import UNKNOWN, Values, array
+from warpsim.frontends.local_memory import FIRST_REGION, interleaved, within_stack
+from warpsim.frontends.operands import STACK_POINTER
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.steps import Step
 from warpsim.frontends.timing import Clock
@@ -39,8 +41,14 @@ enough to find out which ones are alike."""
 BlockIndex = tuple[int, int, int]
 
 
-def kind_of(one: MachineInstruction) -> int:
-    """Returns how the caches treat an access to global memory."""
+WALKED = ("global", "local")
+"""Memory behind the caches."""
+
+
+def kind_of(one: MachineInstruction, space: str | None = "global") -> int:
+    """Returns how the caches treat an access to global or local memory."""
+    if space == "local":
+        return LOCAL | (STORE if one.base.startswith("ST") else CACHED)
     if (bulk := bulk_of(one)) is not None:
         return BYPASS_L1 if bulk.barrier is not None else STORE
     if one.base in ("RED", "REDG", "ATOM", "ATOMG"):
@@ -65,19 +73,42 @@ class _EnoughError(Exception):
 
 
 class _UntilEnough(Evaluator):
-    """An evaluator that ends once enough has been recorded, or once its steps would be too many. It needs whole addresses."""
+    """An evaluator that ends once enough has been recorded, or once its steps would be too many. It needs whole addresses.
 
-    def __init__(self, given: Given, blocks: list[BlockIndex], *, made_up: bool = False) -> None:
+    `evaluation` tells which memory generic addresses belong to.
+    """
+
+    def __init__(
+        self, given: Given, blocks: list[BlockIndex], evaluation: Evaluation | None = None, *, made_up: bool = False
+    ) -> None:
         super().__init__(given, [(block, 1.0) for block in blocks])
+        self.evaluation, self.draws = evaluation, 0
         if not made_up:
             self.bases = None
 
-    def whole_addresses(self, step: Step) -> Values:
-        """Returns the addresses that an instruction accesses, perhaps with numbers that are made up."""
-        if self.bases is None:
-            return self.addresses_of(step)
-        with self.bases.instead(self.state):
-            return self.addresses_of(step)
+    def space_of(self, place: Place) -> str | None:
+        """Returns which memory the instruction at a place accesses."""
+        one = self.function.code[place[1]]
+        return space_of(one) if self.evaluation is None else self.evaluation.space_of(place, one)
+
+    def whole_addresses(self, place: Place, step: Step) -> Values:
+        """Returns the addresses that an instruction accesses, perhaps with numbers that are made up.
+
+        Those of local memory are where the first warp of a chip has its own.
+        """
+        with nullcontext() if self.bases is None else self.bases.instead(self.state):
+            return self._local_addresses(step) if self.space_of(place) == "local" else self.addresses_of(step)
+
+    def _local_addresses(self, step: Step) -> Values:
+        """Returns addresses in local memory. Those that are not known are drawn, one for each warp, in all blocks the same."""
+        found, width = self.state.address(step.addresses[0]), bytes_per_thread(step.one)
+        if windows.is_generic(step.one):
+            found = windows.within(found, "local", array(0))
+        drawn = np.random.default_rng(self.draws).random(self.block_warps)
+        self.draws += 1
+        drawn = np.tile(np.repeat(drawn, WARP_LANES), len(self.weights) // self.block_warps)
+        offsets = interleaved(within_stack(found, self.state.register(STACK_POINTER), drawn, width), width)
+        return np.where(offsets < 0, UNKNOWN, offsets + FIRST_REGION)
 
     def runs_to_the_end(self) -> bool:
         """Executes the blocks. Returns whether it did not end before."""
@@ -93,15 +124,15 @@ class _UntilEnough(Evaluator):
 class Firsts(_UntilEnough):
     """An evaluator that keeps the addresses of the first call of each instruction."""
 
-    def __init__(self, given: Given, blocks: list[BlockIndex], numbers: Mapping[Place, int], *, made_up: bool = False) -> None:
-        super().__init__(given, blocks, made_up=made_up)
-        self.numbers, self.rows = numbers, dict[int, Values]()
+    def __init__(self, given: Given, blocks: list[BlockIndex], like: Recorder) -> None:
+        super().__init__(given, blocks, like.evaluation, made_up=like.bases is not None)
+        self.numbers, self.rows = like.numbers, dict[int, Values]()
 
     def _access(self, number: int, step: Step, active: Mask) -> None:
         place = number, step.index
         if place not in self.numbers or self.numbers[place] in self.rows or not active.any():
             return
-        self.rows[self.numbers[place]] = np.where(active, self.whole_addresses(step), -1)
+        self.rows[self.numbers[place]] = np.where(active, self.whole_addresses(place, step), -1)
         if len(self.rows) == len(self.numbers):
             raise _EnoughError
 
@@ -123,7 +154,7 @@ class Recorder(_UntilEnough):
         *,
         made_up: bool = False,
     ) -> None:
-        super().__init__(given, blocks, made_up=made_up)
+        super().__init__(given, blocks, evaluation, made_up=made_up)
         self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
         self.most_executed = min(MAX_STEPS, max(1, _MOST_WORK // (len(blocks) * self.threads)))
         self.most_calls = max(1, min(_MOST_CALLS, _MOST_ADDRESSES // (len(blocks) * self.threads)))
@@ -141,8 +172,8 @@ class Recorder(_UntilEnough):
         """Returns how many trips of each loop are kept; None: all of them."""
         steps = {number: float(runs.max()) * len(self.flow.blocks[number].code) for number, runs in evaluation.counts.items()}
         calls = dict.fromkeys(steps, 0.0)
-        for (number, index), made in evaluation.made.items():
-            calls[number] += float(made.max()) * (space_of(self.function.code[index]) == "global")
+        for place, made in evaluation.made.items():
+            calls[place[0]] += float(made.max()) * (self.space_of(place) in WALKED)
         mean = {
             loop: float(evaluation.counts[self.flow.loops[loop].header].sum() / entries.sum())
             for loop, entries in evaluation.entries.items()
@@ -204,7 +235,7 @@ class Recorder(_UntilEnough):
         first: dict[int, int] = {}
         for at, (number, _) in enumerate(self.calls):
             first.setdefault(number, at)
-        return max((at for number, at in first.items() if self.facts[number][0] != STORE), default=0) + 1
+        return max((at for number, at in first.items() if self.facts[number][0] & ~LOCAL != STORE), default=0) + 1
 
     def first_calls(self, most: int) -> Values:
         """Returns the numbers of the first calls, so many; where warps have tasks of their own, so many of each warp.
@@ -273,23 +304,24 @@ class Recorder(_UntilEnough):
         return active
 
     def _access(self, number: int, step: Step, active: Mask) -> None:
-        if space_of(step.one) != "global" or not active.any():
+        place = number, step.index
+        if (space := self.space_of(place)) not in WALKED or not active.any():
             return
-        addresses = np.broadcast_to(self.whole_addresses(step), active.shape)
+        addresses = np.broadcast_to(self.whole_addresses(place, step), active.shape)
         if not (addresses[active] >= 0).any():
             return
-        if (number, step.index) not in self.numbers:
+        if place not in self.numbers:
             width = bytes_per_thread(step.one) if step.role != "bulk" else LINE_BYTES
-            self.numbers[number, step.index] = len(self.facts)
-            self.facts.append((kind_of(step.one), width))
+            self.numbers[place] = len(self.facts)
+            self.facts.append((kind_of(step.one, space), width))
         row = np.where(active, addresses, -1)
         rows = [row] if step.role != "bulk" else self._lines(step, row)
-        add_counts(self.record.made, (number, step.index), warps_of(active) * float(len(rows)))
+        add_counts(self.record.made, place, warps_of(active) * float(len(rows)))
         if self.is_leaping:
             return
         self.clock.go_on(step.index + 1)
         self.clock.make(step, len(rows))
-        self.calls += [(self.numbers[number, step.index], row) for row in rows]
+        self.calls += [(self.numbers[place], row) for row in rows]
         trips = [int(self.iterations[loop][warps_of(active)].max()) - 1 for loop in self.loops_of[number]]
         self.trips += [max(trips, default=0)] * len(rows)
         if len(self.calls) >= self.most_calls:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from warpsim.frontends.accesses import space_of
 from warpsim.frontends.caches import Caches, Hits, hits
 from warpsim.frontends.dependences import Waits
 from warpsim.frontends.evaluation import Evaluation, Given
@@ -20,7 +19,7 @@ from warpsim.frontends.flow import Flow, Place, place
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.integers import Values
 from warpsim.frontends.keys import keys_of
-from warpsim.frontends.recorder import BlockIndex, Firsts, Recorder, kind_of, moved_as_one
+from warpsim.frontends.recorder import WALKED, BlockIndex, Firsts, Recorder, kind_of, moved_as_one
 from warpsim.units import WARP_LANES
 
 MOST_THREADS = 16384
@@ -67,7 +66,7 @@ def hits_of(
     asked = [
         each
         for each, tally in evaluation.accesses.items()
-        if space_of(given.flow.function.code[each[1]]) == "global"
+        if evaluation.space_of(each, given.flow.function.code[each[1]]) in WALKED
         and (evaluation.begins_elsewhere(each) is not None if made_up else 0 < tally.warps >= 2 * tally.unknown)
     ]
     if not asked:
@@ -93,16 +92,22 @@ def hits_of(
     found = {each: walked[number] for each, number in recorder.numbers.items() if number in walked}
     if recorder.complete:  # what is not recorded is executed by other blocks only
         asked = [each for each in asked if each in recorder.numbers]
-    return found | _estimated(given.flow, [each for each in asked if each not in found], found, notes)
+    return found | _estimated(given.flow, evaluation, [each for each in asked if each not in found], found, notes)
 
 
-def _estimated(flow: Flow, places: list[Place], found: Mapping[Place, Hits], notes: dict[str, None]) -> dict[Place, Hits]:
+def _estimated(
+    flow: Flow, evaluation: Evaluation, places: list[Place], found: Mapping[Place, Hits], notes: dict[str, None]
+) -> dict[Place, Hits]:
     """Returns the hits of accesses to which the walk does not come: the mean of those of the same kind to which it does."""
-    code = flow.function.code
+
+    def kind(each: Place) -> int:
+        one = flow.function.code[each[1]]
+        return kind_of(one, evaluation.space_of(each, one))
+
     by_kind: dict[int, list[Hits]] = {}
-    for (_, index), each in found.items():
-        by_kind.setdefault(kind_of(code[index]), []).append(each)
-    made = {each: _mean(by_kind[kind]) for each in places if (kind := kind_of(code[each[1]])) in by_kind}
+    for each, hit in found.items():
+        by_kind.setdefault(kind(each), []).append(hit)
+    made = {each: _mean(by_kind[kind(each)]) for each in places if kind(each) in by_kind}
     for missing, how in ((made.keys(), "as the others do"), (set(places) - made.keys(), "never")):
         if missing:
             what = f"the walk through the caches ends before accesses: they are taken to hit {how}"
@@ -181,7 +186,7 @@ def _moved(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Values 
     together = max(1, _THREADS_TOGETHER // recorder.threads)
     for begin in range(0, len(order), together):
         blocks = [recorder.blocks[0], *order[begin : begin + together]]
-        firsts = Firsts(given, blocks, recorder.numbers, made_up=recorder.bases is not None)
+        firsts = Firsts(given, blocks, recorder)
         firsts.runs_to_the_end()
         if len(firsts.rows) < len(recorder.numbers):
             return None

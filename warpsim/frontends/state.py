@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from warpsim.frontends.geometry import Geometry, threads
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known, negated_pair, signed
+from warpsim.frontends.local_memory import STACK_END
 from warpsim.frontends.operands import TRUE, ZERO, Address, Constant, Immediate, Operand, Other, Register, registers_of
 from warpsim.frontends.parameters import ARRAYS_APART
 from warpsim.frontends.sass import MachineFunction
@@ -152,7 +153,7 @@ def initial_state(
     for d in range(3):
         words[block_at + 4 * d] = geometry.block[d]
         words[grid_at + 4 * d] = geometry.grid[d]
-    words[stack_at] = 0xFFFD00
+    words[stack_at] = STACK_END
     banks = {0: dict(arguments), 2: dict(enumerate(function.constants))}
     for offset, word in words.items():
         banks[0].update(enumerate((word & MASK).to_bytes(4, "little"), offset))

@@ -19,7 +19,7 @@ the variables of the device. The lower words are 0 at the beginning of a window.
 
 _GENERIC = ("LD", "ST", "ATOM", "RED")
 
-_RANK_BITS = 24
+OFFSET_BITS = 24
 """Bits of an address within a window; above are those of the rank of a block in its cluster, whose shared memory it is."""
 
 
@@ -61,7 +61,7 @@ def is_shared(addresses: Values) -> NDArray[np.bool_]:
 
 def of_block(addresses: Values) -> Values:
     """Returns where addresses of shared memory are in the memory of their block; of UNKNOWN ones, beyond all others."""
-    return addresses & (1 << _RANK_BITS) - 1
+    return addresses & (1 << OFFSET_BITS) - 1
 
 
 def outside(addresses: Values) -> Values:
@@ -79,5 +79,5 @@ def within(addresses: Values, space: str, ranks: Values) -> Values:
     """
     own = addresses >> 32 == UPPER_WORDS[space]
     if space == "shared":
-        own &= (addresses & 0xFFFFFFFF) >> _RANK_BITS == ranks
+        own &= (addresses & 0xFFFFFFFF) >> OFFSET_BITS == ranks
     return np.where(own, of_block(addresses), UNKNOWN)
