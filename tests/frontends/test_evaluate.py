@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.executions import expected_ops
-from tests.support.listings import counts, function
+from tests.support.listings import counts, function, kernel
 from warpsim.frontends import leaps
 from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
@@ -196,3 +196,16 @@ def test_a_jump_through_a_table_of_each_thread(compiler):
         counted[op] += times
     assert counted["atomic"] == pytest.approx(0.25) and counted["load"] == pytest.approx(1.25)
     assert counted["store"] == pytest.approx(1.25) and counted["sfu"] == pytest.approx(0.5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("trips", "stores"), [(100, 1), (101, 0)])
+def test_a_truth_value_is_known_beside_half_a_register_of_data(trips, stores):
+    """It changes in each trip of a loop, and the upper half of its register is left over from a load."""
+    rows = (
+        "MOV R4, c[0x0][0x160]", "MOV R5, c[0x0][0x164]", "LDG.E R2, [R4.64]", "PRMT R2, RZ, 0x7610, R2", "MOV R0, RZ",
+        ".L_loop:", "LOP3.LUT R2, R2, 0x1, RZ, 0x3c, !PT", "IADD3 R0, R0, 0x1, RZ", f"ISETP.GE.AND P0, PT, R0, {trips:#x}, PT",
+        "@!P0 BRA `(.L_loop)", "PRMT R6, R2, 0x9910, RZ", "ISETP.NE.AND P1, PT, R6, RZ, PT", "@P1 EXIT",
+        "STG.E [R4.64], R0", "EXIT",
+    )  # fmt: skip
+    assert counts(kernel(*rows)).get("store", 0) == stores

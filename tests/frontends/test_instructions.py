@@ -208,7 +208,33 @@ def test_the_smaller_and_the_larger_of_two_halves(text, expected):
 def test_half_of_a_register_that_holds_nothing_yet_does_not_matter():
     """Compilers keep numbers of 16 bits in the lower half, and leave the upper one of the first value as it is."""
     assert computed("PRMT R7, R3, 0x7610, R7", R3=0x55)["R7"][0] == 0x55
-    assert computed("PRMT R7, R3, 0x7610, R7", R3=0x55, R7=-1)["R7"][0] == integers.UNKNOWN
+    assert computed("PRMT R7, R3, 0x7610, R7", R3=integers.UNKNOWN, R7=0x550000)["R7"][0] == integers.UNKNOWN
+
+
+@pytest.mark.parametrize("move", ["MOV R7, R7", "IMAD.MOV.U32 R7, RZ, RZ, R7", "SEL R7, R7, R7, PT"])
+def test_the_lower_half_of_a_register_is_known_by_itself(move):
+    """The upper half of a register with a truth value, or a number of 16 bits, may be left over from data."""
+    (half,) = {*computed("PRMT R7, R3, 0x7610, R7", R3=0x80F5, R7=integers.UNKNOWN)["R7"]}
+    assert half < 0  # as a whole it is not known
+    (half,) = {*computed(move, R7=half)["R7"]}
+    results = {
+        "PRMT R9, R7, 0x7710, RZ": 0x80F5,
+        "PRMT R9, R7, 0x9910, RZ": 0xFFFF80F5,
+        "PRMT R9, R7, 0x8880, RZ": 0xFFFFFFF5,
+        "PRMT R9, R7, 0x1054, R5": 0x80F50055,
+        "LOP3.LUT R9, R7, 0xff, RZ, 0xc0, !PT": 0xF5,
+        "LOP3.LUT R9, R7, 0xffff, R5, 0xe2, !PT": 0x443380F5,
+    }
+    for text, expected in results.items():
+        assert {*computed(text, R7=half, R5=0x44330055)["R9"]} == {expected}, text
+    for text in ("PRMT R9, R7, 0x7732, RZ", "LOP3.LUT R9, R7, 0x1ff00, RZ, 0xc0, !PT", "IADD3 R9, R7, 0x1, RZ"):
+        assert max(computed(text, R7=half)["R9"]) < 0, text
+    assert {*computed("LOP3.LUT P0, RZ, R7, 0xf, RZ, 0xc0, !PT", R7=half)["P0"]} == {1}
+
+
+def test_bits_that_data_does_not_decide_are_known():
+    assert {*computed("LOP3.LUT R9, R7, 0xff, R5, 0x80, !PT", R7=integers.UNKNOWN, R5=0xF00)["R9"]} == {0}
+    assert {*computed("LOP3.LUT R9, R7, R5, RZ, 0xfc, !PT", R7=integers.UNKNOWN, R5=MASK)["R9"]} == {MASK}
 
 
 def test_sectors_and_lines_are_counted():

@@ -1,8 +1,9 @@
 """What the integer instructions compute, for all threads at once; a value that is not known stays unknown.
 
-A value is an int64 array of one number per thread, or of one number for all: 0 to 2^32 - 1, or UNKNOWN where it is not known.
-Predicates are 0, 1 or UNKNOWN. Only what addresses and branches are made of is here; whatever comes from memory is unknown, and
-most of floating point (`floats.py`).
+A value is an int64 array of one number per thread, or of one number for all: 0 to 2^32 - 1, or less than 0 where it is not known.
+That is UNKNOWN where nothing is, and a lower number where the lower half is known, in which compilers keep truth values and
+numbers of 16 bits (`_of_bits`). Predicates are 0, 1 or UNKNOWN. Only what addresses and branches are made of is here; whatever
+comes from memory is unknown, and most of floating point (`floats.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,23 @@ def array(value: int) -> Values:
 
 
 NOTHING = array(UNKNOWN)
+
+_LOWER_HALF = 0xFFFF
+_NOTHING_ABOVE_0 = UNKNOWN - 1
+"""A value of which the lower half is known to be 0, and nothing else; one with a greater lower half is as much less."""
+
+
+def _bits(value: Values) -> tuple[Values, Values]:
+    """Returns the bits of a value, and a mask of those that are known; the others are 0."""
+    is_known, is_half = value >= 0, value < UNKNOWN
+    bits = np.where(is_known, value, np.where(is_half, _NOTHING_ABOVE_0 - value, 0))
+    return bits, np.where(is_known, MASK, np.where(is_half, _LOWER_HALF, 0))
+
+
+def _of_bits(bits: Values, mask: Values) -> Values:
+    """Returns a value of which the bits of a mask are known: all of it, the lower half, or nothing, as values can say."""
+    half = np.where(mask & _LOWER_HALF == _LOWER_HALF, _NOTHING_ABOVE_0 - (bits & _LOWER_HALF), UNKNOWN)
+    return np.where(mask & MASK == MASK, bits & MASK, half)
 
 
 def known(value: Values, *inputs: Values) -> Values:
@@ -103,12 +121,15 @@ def extended(value: Values, bits: int, *, is_signed: bool) -> Values:
 
 def logic(a: Values, b: Values, c: Values, table: int) -> Values:
     """Returns the bitwise function of three values that a table of 8 bits gives (LOP3). Bits that matter must be known."""
-    total: Values = array(0)
+    inputs = [(bit, x) for bit, x in ((4, a), (2, b), (1, c)) if any((table >> r ^ table >> (r ^ bit)) & 1 for r in range(8))]
+    parts = [(bit, *(_bits(x) if (x < 0).any() else (x, array(MASK)))) for bit, x in inputs]
+    can_be: list[Values] = [array(0), array(0)]  # bits that can be 0, and bits that can be 1
     for row in range(8):
-        if table >> row & 1:
-            total = total | ((a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c))
-    matters = [x for bit, x in ((4, a), (2, b), (1, c)) if any((table >> r ^ table >> (r ^ bit)) & 1 for r in range(8))]
-    return known(total, *(matters or [array(0)]))
+        fits: Values = array(MASK)
+        for bit, bits, mask in parts:
+            fits = fits & ((bits if row & bit else ~bits) | ~mask)
+        can_be[table >> row & 1] = can_be[table >> row & 1] | fits
+    return _of_bits(can_be[1], ~(can_be[0] & can_be[1]))
 
 
 def predicate_logic(a: Values, b: Values, c: Values, table: int) -> Values:
@@ -172,17 +193,19 @@ def reversed_bits(value: Values) -> Values:
 
 def permute(a: Values, selector: Values, b: Values) -> Values:
     """Returns four bytes chosen from eight (PRMT); bit 3 of a choice copies the sign of the byte."""
+    (of_a, mask_a), (of_b, mask_b) = _bits(a), _bits(b)
+    found = _of_bits(_permuted(of_a, selector, of_b), _permuted(mask_a, selector, mask_b))
+    return np.where(selector < 0, UNKNOWN, found)
+
+
+def _permuted(a: Values, selector: Values, b: Values) -> Values:
     whole = a.view(np.uint64) | b.view(np.uint64) << np.uint64(32)
     total: Values = array(0)
-    used_a = used_b = False
     for place in range(4):
         choice = selector >> (4 * place) & 15
         byte = (whole >> ((choice & 7) * 8).view(np.uint64)).view(np.int64) & 0xFF
-        byte = np.where(choice & 8, (byte >> 7) * 0xFF, byte)
-        total = total | byte << (8 * place)
-        used_a |= bool(np.any((choice & 7) < 4))
-        used_b |= bool(np.any((choice & 7) >= 4))
-    return known(total, selector, *([a] if used_a else []), *([b] if used_b else []))
+        total = total | np.where(choice & 8, (byte >> 7) * 0xFF, byte) << (8 * place)
+    return total
 
 
 def first_bit(value: Values, *, is_signed: bool, distance: bool) -> Values:

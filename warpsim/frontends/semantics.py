@@ -183,7 +183,8 @@ def _multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
         zero = ((x == 0) | (y == 0)) & True  # nothing depends on the other factor
         product = np.where(zero, 0, (x.view(np.uint64) * y.view(np.uint64)).view(np.int64))
         bad = ((x < 0) | (y < 0)) & ~zero | (z < 0) | (more < 0)
-        total = np.where(bad, UNKNOWN, (product + z + more) & MASK)
+        nothing_added = zero & (more == 0)  # a move, also of half a number
+        total = np.where(bad, np.where(nothing_added, z, UNKNOWN), (product + z + more) & MASK)
         return [(result, total), *((name, NOTHING) for name in carries)]
 
     return narrow

@@ -100,6 +100,8 @@ def advance_of(before: dict[str, Values], after: dict[str, Values], mask: Mask) 
         unknown = (value < 0) & mask
         if not np.array_equal(np.broadcast_to(unknown, mask.shape), np.broadcast_to((old < 0) & mask, mask.shape)):
             return None
+        if (unknown & (value != old)).any():  # of a half that is known
+            return None
         by = np.where((value < 0) | (old < 0) | ~mask, 0, (value - old) & MASK)
         if by.any():
             if name.lstrip("U").startswith("P"):
