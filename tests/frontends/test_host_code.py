@@ -168,12 +168,15 @@ def test_headers_beside_the_source_come_without_host_code(tmp_path):
     (tmp_path / "common" / "a.h").write_text('#include "b.h"\ndouble seconds() { return clock(); }\n#define A 3\n')
     (tmp_path / "common" / "b.h").write_text('#include "a.h"\n__device__ float b(float x) { return x; }\n')
     text = '#include "common/a.h"\n#include <iostream>\n#include <sys/time.h>\n#include <thrust/sort.h>\n#include <math.h>\n'
-    headers = included(text, tmp_path, [], [])
+    text += "#include <cuda_gl_interop.h>\n"
+    (tmp_path / "toolkit").mkdir()
+    (tmp_path / "toolkit" / "cuda_gl_interop.h").write_text("#include <GL/gl.h>\n")
+    headers = included(text, tmp_path, [], [tmp_path / "toolkit"])
     assert headers.macros == {"A": " 3"} and headers.missing == ["sys/time.h"] and not headers.whole
     assert b"seconds" not in headers.texts["common/a.h"] and b"#define A 3" in headers.texts["common/a.h"]
     assert headers.of_host.endswith("double seconds() { return clock(); }")
     assert b"__device__ float b" in headers.texts["b.h"]
-    assert headers.texts["iostream"] == headers.texts["thrust/sort.h"] == b""
+    assert headers.texts["iostream"] == headers.texts["thrust/sort.h"] == headers.texts["cuda_gl_interop.h"] == b""
     assert headers.texts["math.h"] == short_headers()["math.h"]
 
 

@@ -78,7 +78,7 @@ def included(
             name = quoted or bracketed
             places = [each / name for each in (*([] if here is None else [here]), *folders)]
             path = next((path for path in places if path.is_file()), None)
-            if name.startswith("thrust/"):  # what is called from the host
+            if name.startswith("thrust/") or name.endswith("_interop.h"):  # what is called from the host
                 headers[name] = b""
             if name in headers or name in texts or any((each / name).is_file() for each in toolkit):
                 continue
