@@ -28,8 +28,9 @@ from warpsim.units import LINE_BYTES, WARP_LANES
 _SAMPLED_CALLS = 64
 """Accesses of a block of which the lines are counted."""
 
-_MOST_WORK = 100_000_000
-"""Instructions of threads that are executed; what comes later is left out."""
+_MOST_WORK, _MOST_WORK_FOR_EACH = 100_000_000, 400_000_000
+"""Instructions of threads that are executed, and as many as may be so that each instruction is executed once; what comes later is
+left out."""
 
 _MOST_ADDRESSES, _MOST_CALLS = 8_000_000, 10_000
 """Addresses that are kept, and accesses of a block."""
@@ -156,7 +157,8 @@ class Recorder(_UntilEnough):
     ) -> None:
         super().__init__(given, blocks, evaluation, made_up=made_up)
         self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
-        self.most_executed = min(MAX_STEPS, max(1, _MOST_WORK // (len(blocks) * self.threads)))
+        most, for_each = (max(1, work // (len(blocks) * self.threads)) for work in (_MOST_WORK, _MOST_WORK_FOR_EACH))
+        self.most_executed = min(MAX_STEPS, max(most, min(for_each, len(self.function.code))))
         self.most_calls = max(1, min(_MOST_CALLS, _MOST_ADDRESSES // (len(blocks) * self.threads)))
         self.numbers: dict[Place, int] = {}
         self.calls: list[tuple[int, Values]] = []
