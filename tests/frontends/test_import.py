@@ -78,6 +78,9 @@ def test_parameters_have_the_names_of_the_source():
     macro = '#define K(size) \\\n    extern "C" __global__ void k_##size(float *out, int n) \\\n    { }\nK(1)\nK(2)\n'
     assert declared_in_source(macro, "k_2") == (("out", False, None, ""), ("n", True, True, ""))
     assert declared_in_source(SOURCE, "other") == ()
+    prototype = "__global__ void scale(float *, float, const int);\n__global__ void scale(float *y, float b, const int m);\n"
+    assert declared_in_source(prototype + SOURCE, "scale") == declared_in_source(SOURCE, "scale")
+    assert [one[0] for one in declared_in_source("__global__ void f(float *x, int n);", "f")] == ["x", "n"]
     aliases = "typedef long long wide; using index_t = wide; typedef float* row;\n"
     aliases += "__global__ void f(row x, const index_t n, other y) {}"
     assert declared_in_source(aliases, "f") == (("x", False, None, ""), ("n", True, True, ""), ("y", False, None, ""))

@@ -228,13 +228,19 @@ def types_in_source(source: str, function: str) -> tuple[str, ...]:
     return tuple(one[1] for one in found if one)
 
 
+_BODY = re.compile(r"\)\s*\{")
+"""The beginning of a function's body, from the end of its parameters on."""
+
+
 def _declarations(source: str, function: str) -> list[str]:
-    """Returns the declarations of a kernel's parameters.
+    """Returns the declarations of a kernel's parameters: those of its definition, as a prototype may name none.
 
     They may be those of a macro, which makes the function's name of its arguments.
     """
     plain = _without_annotations(re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL))
-    found = re.search(rf"__global__[^;{{}}()]*?\b{re.escape(function)}\s*\(", plain)
+    every = list(re.finditer(rf"__global__[^;{{}}()]*?\b{re.escape(function)}\s*\(", plain))
+    defined = (one for one in every if _BODY.match(plain, end_of(plain, one.end() - 1)))
+    found = next(defined, every[0] if every else None)
     for macro in () if found else re.finditer(r"#define\s+(\w+)\(([^)]*)\)((?:[^\n]*\\\n)*[^\n]*)", plain):
         names = [word.strip() for word in macro[2].split(",")]
         declared = re.search(r"__global__[^;{}()]*?\b(\w+(?:\s*##\s*\w+)*)\s*\(", macro[3])
