@@ -1,13 +1,16 @@
 """One iteration of a kernel: the time of each instruction alone, derived by hand from the chip's numbers."""
 
+from collections import Counter
+
 import pytest
 
 from tests.support.cases import small_gpu
 from warpsim import kernels as k
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop
-from warpsim.kernels.iteration import END, iteration, iteration_instructions, loaded_cycles, places
+from warpsim.kernels.iteration import END, iteration, iteration_instructions, loaded_cycles, places, stores_for_each_load
 from warpsim.kernels.steps import flatten
+from warpsim.kernels.traversal import expected_executions
 
 ALU, LOAD = Instruction("alu", dst="r1", src=("r1",)), Instruction("load", dst="r1", src=("r1",))
 BARRIER = Instruction("barrier")
@@ -46,6 +49,34 @@ def test_loops_and_conditionals_count_by_their_expected_executions():
     assert found.cycles == int(3 * alu + alu + 0.25 * alu + load + end + 0.5)
     assert iteration_instructions(looped) == 3 + 1 + 0.25 + 1 + 1
     assert found.by_block and not found.barriers and found.before_cycles == 0
+
+
+def test_what_follows_an_early_exit_counts_for_the_warps_that_go_on():
+    leaves = Conditional(then=[Instruction("exit")], probability=0.75)
+    looped = kernel(ALU, leaves, Loop(body=[ALU, ALU], trips=10), LOAD)
+    as_a_side = kernel(ALU, Conditional(then=[Loop(body=[ALU, ALU], trips=10), LOAD], probability=0.25))
+    assert iteration_instructions(looped) == iteration_instructions(as_a_side) == 1 + 1 + 0.25 * 21 + 1
+    gpu = load_gpu("kepler")
+    branch, rest = (iteration(gpu, one, "fixed").cycles for one in (kernel(ALU, leaves), looped))
+    work = iteration(gpu, kernel(Loop(body=[ALU, ALU], trips=10), LOAD), "fixed").cycles
+    assert rest - branch == pytest.approx(0.25 * work, abs=gpu.ops["alu"].latency_cycles)
+    assert stores_for_each_load(kernel(LOAD, leaves, Instruction("store"))) == 0.25
+
+
+def test_warps_leave_a_loop_early():
+    """Half of those that are left leave in each trip, so that of 16 warps 8, 4, 2 and 1 execute the load."""
+    body = [ALU, Conditional(then=[Instruction("exit")], probability=0.5), LOAD]
+    found = Counter[str]()
+    for one, times in expected_executions([Loop(body=body, trips=4), Instruction("store")]):
+        found[one.op] += times
+    assert found == {"alu": 15 / 8, "branch": 15 / 8, "exit": 15 / 16, "load": 15 / 16, "store": 1 / 16}
+
+
+def test_warps_that_have_left_execute_no_later_side():
+    sides = [Conditional(warps=(0, 1), then=[Instruction("exit")]), Conditional(warps=(1, 2), then=[LOAD]), ALU]
+    for warps, load, alu in ((4, 1 / 4, 2 / 4), (2, 0.0, 0.0), (None, 1 / 4, 1 / 2)):
+        found = {one.op: times for one, times in expected_executions(sides, warps) if one.op != "branch"}
+        assert (found["load"], found["alu"]) == (load, alu)
 
 
 def test_a_conditional_takes_its_own_gap():

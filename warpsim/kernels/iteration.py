@@ -15,7 +15,7 @@ from warpsim.kernels.costs import Costs, costs_on
 from warpsim.kernels.instruction import Access, Instruction
 from warpsim.kernels.program import Kernel, barriers_not_reached_by_all
 from warpsim.kernels.statements import Loop, Statement
-from warpsim.kernels.traversal import expected_executions, walk
+from warpsim.kernels.traversal import expected_executions, expected_trips, leaving, walk
 from warpsim.units import ACCESS_KINDS, COALESCED_BYTES, MEMORY_OPS
 
 MOST_CYCLES = 1 << 20
@@ -58,9 +58,9 @@ def iteration(gpu: Gpu, kernel: Kernel, memory: str) -> Iteration:
     walker = _Alone(gpu, memory)
     for (first, path), share in zip(kernel.paths(), kernel.shares(), strict=True):
         walker.restart()
-        walker.follow(path, "body", share, first)
+        coming = walker.follow(path, "body", share, first)
     if not kernel.endless:
-        walker.issue(END, Instruction("exit"), share)
+        walker.issue(END, Instruction("exit"), coming)
     walker.alone.setdefault(END, 1)
     loop = f"body[{len(kernel.body) - 1}]." if kernel.endless else ""
     cycles = {True: 0.0, False: 0.0}
@@ -81,7 +81,8 @@ def iteration_instructions(kernel: Kernel, block_warps: int | None = None) -> fl
 
     Without the warps of a block, one half of them is taken to execute each side of what their place in the block decides.
     """
-    return sum(times for _, times in _expected(kernel, block_warps)) + (0.0 if kernel.endless else kernel.shares()[-1])
+    ends = () if kernel.endless else (Instruction("exit"),)
+    return sum(times for _, times in _expected(kernel, block_warps, ends))
 
 
 def loaded_cycles(gpu: Gpu, kernel: Kernel, warps: int) -> float:
@@ -127,13 +128,16 @@ def stores_for_each_load(kernel: Kernel) -> float:
     return stores / loads if loads else math.inf if stores else 0.0
 
 
-def _expected(kernel: Kernel, block_warps: int | None = None) -> Iterator[tuple[Instruction, float]]:
-    """Yields instructions with the expected executions in an iteration, without the `exit` that ends every program."""
+def _expected(
+    kernel: Kernel, block_warps: int | None = None, ends: tuple[Instruction, ...] = ()
+) -> Iterator[tuple[Instruction, float]]:
+    """Yields instructions with the expected executions in an iteration; `ends` follow the program, as its `exit` does."""
     last = kernel.body[-1] if kernel.body else None
     if isinstance(last, Loop) and last.trips is None:
         yield from expected_executions(last.body, block_warps)
         return
-    for (_, path), share in zip(kernel.paths(), kernel.shares(), strict=True):
+    paths = [path for _, path in kernel.paths()]
+    for path, share in zip((*paths[:-1], (*paths[-1], *ends)), kernel.shares(), strict=True):
         yield from ((instruction, times * share) for instruction, times in expected_executions(path, block_warps))
 
 
@@ -162,14 +166,14 @@ class _Alone:
         self.written.clear()
         self.counted.clear()
 
-    def follow(self, statements: tuple[Statement, ...], path: str, times: float, first: int = 0) -> None:
-        """Executes statements, of which the first one has a number at its place."""
+    def follow(self, statements: tuple[Statement, ...], path: str, times: float, first: int = 0) -> float:
+        """Executes statements, of which the first one has a number at its place. Returns how often a warp comes to their end."""
         for index, statement in enumerate(statements, first):
             here = f"{path}[{index}]"
             if isinstance(statement, Instruction):
                 self.issue(here, statement, times)
             elif isinstance(statement, Loop):
-                trips = statement.mean_trips
+                trips = expected_trips(statement)
                 if trips > 1.0 or statement.trips is None:
                     self.follow(statement.body, f"{here}.body", times * trips)
                 self.follow(statement.body, f"{here}.body", times * trips)
@@ -180,6 +184,9 @@ class _Alone:
                 then, orelse = statement.sides()
                 self.follow(statement.then, f"{here}.then", times * then)
                 self.follow(statement.orelse, f"{here}.orelse", times * orelse)
+            if not isinstance(statement, Instruction):
+                times *= 1.0 - leaving((statement,))
+        return times
 
     def issue(self, place: str, instruction: Instruction, times: float) -> None:
         """Issues an instruction as soon as its registers and the gap allow."""

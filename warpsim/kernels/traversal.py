@@ -2,30 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop, Statement
 
 
-def expected_executions(
-    statements: Iterable[Statement], block_warps: int | None = None
-) -> Iterator[tuple[Instruction, float]]:
+def expected_executions(statements: Iterable[Statement], block_warps: int | None = None) -> Iterator[tuple[Instruction, float]]:
     """Yields instructions, and branches of conditionals, with the expected executions by a warp; of an endless loop, in one trip.
 
-    If a conditional depends on the warp of a block, its sides count as many warps of a block of this size as execute them, or one
-    half each if the size is not given.
+    What follows an early exit counts for the warps that go on. If a conditional depends on the warp of a block, its sides count
+    as many warps of a block of this size as execute them, or one half each if the size is not given.
     """
+    statements = tuple(statements)
+    by_warp = block_warps is not None and has_op(statements, "exit")  # those that leave may be those that a later side names
+    for one, times in _executions(statements, np.ones(block_warps or 1) if by_warp else 1.0, block_warps):
+        yield one, times if isinstance(times, float) else float(times.mean())
+
+
+def leaving(statements: tuple[Statement, ...], block_warps: int | None = None) -> float:
+    """Returns the share of the warps that leave the program in some statements, by an exit."""
+    return float(np.mean(_leaving(statements, 1.0, block_warps)))
+
+
+def expected_trips(loop: Loop) -> float:
+    """Returns the expected trips of a loop, of which warps may leave the program in each trip."""
+    return float(_trips(loop, _leaving(loop.body, 1.0, None)))
+
+
+_Times = float | NDArray[np.float64]
+"""How many warps execute something, of one, or of each warp of a block."""
+
+
+def _executions(
+    statements: tuple[Statement, ...], here: _Times, block_warps: int | None
+) -> Generator[tuple[Instruction, _Times], None, _Times]:
+    """Yields instructions with their expected executions where so many warps come here; returns how many of these leave."""
+    all_lost: _Times = 0.0
     for statement in statements:
+        lost: _Times = 0.0
         if isinstance(statement, Instruction):
-            yield statement, 1.0
+            yield statement, here
+            lost = here if statement.op == "exit" else 0.0
         elif isinstance(statement, Loop):
-            trips = statement.mean_trips
-            yield from ((one, trips * times) for one, times in expected_executions(statement.body, block_warps))
+            share = _leaving(statement.body, here * 0.0 + 1.0, block_warps)
+            trips = _trips(statement, share)
+            yield from _executions(statement.body, here * trips, block_warps)
+            lost = here * trips * share
         else:
-            yield statement.branch, 1.0
-            for side, share in zip((statement.then, statement.orelse), statement.sides(block_warps), strict=True):
-                yield from ((one, share * times) for one, times in expected_executions(side, block_warps))
+            yield statement.branch, here
+            for side, share in zip((statement.then, statement.orelse), _sides(statement, here, block_warps), strict=True):
+                lost = lost + (yield from _executions(side, here * share, block_warps))
+        here, all_lost = here - lost, all_lost + lost
+    return all_lost
+
+
+def _sides(statement: Conditional, here: _Times, block_warps: int | None) -> tuple[_Times, _Times]:
+    """Returns how often a warp that comes to a conditional executes its sides; for each warp of a block if `here` is so."""
+    if statement.warps is None or isinstance(here, float):
+        return statement.sides(block_warps)
+    then = np.array([statement.falls_through(warp) for warp in range(len(here))])
+    return then, 1.0 - then
+
+
+def _leaving(statements: tuple[Statement, ...], here: _Times, block_warps: int | None) -> _Times:
+    """Returns how many of the warps that come to some statements leave the program there."""
+    if not has_op(statements, "exit"):
+        return 0.0
+    run = _executions(statements, here, block_warps)
+    while True:
+        try:
+            next(run)
+        except StopIteration as end:
+            return cast(_Times, end.value)
+
+
+def _trips(loop: Loop, share: _Times) -> _Times:
+    """Returns the expected trips of a loop, of whose warps such a share leaves the program in each trip."""
+    if isinstance(share, float) and not share:
+        return loop.mean_trips
+    some = np.asarray(share) > 0.0
+    return np.where(some, (1.0 - (1.0 - share) ** loop.mean_trips) / np.where(some, share, 1.0), loop.mean_trips)
 
 
 def expected_instructions(statements: Iterable[Statement]) -> float:
