@@ -263,11 +263,11 @@ class CopyLog:
         The copies into shared memory whose length a tensor map says have together the bytes that barriers are told to expect
         beyond the other ones; those out of it are taken to be as long.
         """
-        known = {length: n for length, n in self._lengths.get(place, {}).items() if length != UNKNOWN}
+        known = {length: n for length, n in self._lengths.get(place, {}).items() if length >= 0}
         if known:
             return round(sum(length * n for length, n in known.items()) / sum(known.values()))
         expected = [self._lengths[each] for each in self._reporting]
-        all_known = sum(length * n for each in expected for length, n in each.items() if length != UNKNOWN)
+        all_known = sum(length * n for each in expected for length, n in each.items() if length >= 0)
         others = sum(each[UNKNOWN] for each in expected)
         return round((self._expected - all_known) / others) if others and self._expected > all_known else None
 

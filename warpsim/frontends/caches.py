@@ -8,8 +8,8 @@ used longest ago. L1 fetches single sectors, and L2 pairs. A sector that is on i
 before L2, an SM that reads what another one of its GPC reads just then has L2 read it once. A launch begins with an
 empty L2; what L2 still holds of its stores at the end, DRAM does not see.
 
-Local memory is that of the resident warps: those of the next block take it over. Its stores are written through as well: counters
-of an RTX 3050 Ti, an RTX 3080 and an L4 have as many sectors written from L1 to L2 as stored, though nearly all hit L1 (profiles).
+Local memory is that of the resident warps: those of the next block take it over. Its stores are written through as well: profiles
+of an RTX 3050 Ti, an RTX 3080 and an L4 count as many sectors written from L1 to L2 as stored, though nearly all hit L1.
 """
 
 from __future__ import annotations
