@@ -8,7 +8,7 @@ import pytest
 
 from tests.frontends.test_caches import LANES, ONE_SM, accesses
 from tests.support.listings import function, kernel
-from warpsim.frontends import recorder
+from warpsim.frontends import recorder, reuse
 from warpsim.frontends.caches import hits
 from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import AssumptionWarning
@@ -119,3 +119,25 @@ def test_a_recorder_leaves_out_trips_only_where_it_must():
         assert len(kept) == 100 and {made.calls[call][0] for call in kept} == {0, 1, 2}
         assert made.left_out(kept).sum() == 851 and made.part(kept) == 100 / 951
         assert made.left_out(kept)[[0, -1]].tolist() == [0, 0]
+
+
+def test_first_calls_are_of_all_loops_alike():
+    """Of two loops of 40 trips, the first 45 calls have 5 of the second one."""
+    made = recorded(*reading(".L_a", 40), *reading(".L_b", 40), most_calls=1000)
+    assert made.cut_short(np.arange(45)) and not made.cut_short(np.arange(60)) and not made.cut_short(np.arange(40))
+    assert np.bincount([made.calls[call][0] for call in made.first_calls(45)]).tolist() == [23, 22]
+    assert made.first_calls(61).tolist() == list(range(61))
+
+
+def test_the_first_trips_of_a_loop_that_goes_the_other_way_do_not_stand_for_all(monkeypatch):
+    """Each warp reads 80 lines, the last one first, and again from the first one on: 640 of an SM, of which L1 holds 224."""
+    monkeypatch.setattr(reuse, "MOST_WALKED", 50_000)  # lines of 57 of the 160 accesses
+    step = 4 * 108 * 256
+    last = ("SHF.L.U32 R4, R0, 0x2, RZ", "IADD3 R12, P1, R12, R4, RZ", "IADD3.X R13, RZ, R13, RZ, P1, !PT",
+            f"IADD3 R6, P1, R12, {79 * step:#x}, RZ", "IADD3.X R7, RZ, R13, RZ, P1, !PT")  # fmt: skip
+    back = (f"IADD3 R6, P1, R6, -{step:#x}, RZ", "IADD3.X R7, R7, -0x1, RZ, P1, !PT")
+    on = (f"IADD3 R6, P1, R6, {step:#x}, RZ", "IADD3.X R7, RZ, R7, RZ, P1, !PT")
+    there = loop(".L_a", 80, "LDG.E R5, [R6.64]", *back)
+    again = ("MOV R6, R12", "MOV R7, R13", *loop(".L_b", 80, "LDG.E R5, [R6.64]", *on))
+    first, second = found(*last, *there, *again, launch="108,256")
+    assert first.l1_hit == 0.0 and second.l1_hit == pytest.approx(224 / 640, abs=0.02)

@@ -32,6 +32,9 @@ _MOST_WORK, _MOST_WORK_FOR_EACH = 100_000_000, 400_000_000
 """Instructions of threads that are executed, and as many as may be so that each instruction is executed once; what comes later is
 left out."""
 
+_LEAST_SHARE = 0.5
+"""Of two instructions that are executed repeatedly, the smaller share of the calls that are kept over the larger one."""
+
 _MOST_ADDRESSES, _MOST_CALLS = 8_000_000, 10_000
 """Addresses that are kept, and accesses of a block."""
 
@@ -242,7 +245,8 @@ class Recorder(_UntilEnough):
     def first_calls(self, most: int) -> Values:
         """Returns the numbers of the first calls, so many; where warps have tasks of their own, so many of each warp.
 
-        Where these lack an instruction, they are those of the first trips of each loop.
+        Where these lack an instruction, or have but a few trips of a loop behind another one, they are those of the first trips
+        of each loop.
         """
         made = np.stack([(row[: self.threads].reshape(-1, WARP_LANES) >= 0).any(axis=1) for _, row in self.calls])
         made, chosen = made[:, made.any(axis=0)], np.arange(0)
@@ -250,9 +254,22 @@ class Recorder(_UntilEnough):
         for order in (np.arange(len(self.calls)), np.argsort(self.trips, kind="stable")):
             is_first = np.arange(len(order))[:, None] < most if have_common else made[order].cumsum(axis=0) <= most
             chosen = np.sort(order[(is_first & (made[order] | have_common)).any(axis=1)])
-            if len({self.calls[call][0] for call in chosen}) == len(self.facts):
+            if self._kept(chosen).all() and not self.cut_short(chosen):
                 break
         return chosen
+
+    def cut_short(self, kept: Values) -> bool:
+        """Returns whether all instructions are among the calls that are kept, but of some loop much less than of another one.
+
+        What the first trips of a loop find may be what the loop before it has accessed last, which the others do not.
+        """
+        of_all, of_kept = self._kept(np.arange(len(self.calls))), self._kept(kept)
+        shares = of_kept[of_all > 1] / of_all[of_all > 1]
+        return bool(of_kept.all()) and len(shares) > 0 and bool(shares.min() < _LEAST_SHARE * shares.max())
+
+    def _kept(self, calls: Values) -> Values:
+        """Returns how many of some calls are of each instruction."""
+        return np.bincount([self.calls[call][0] for call in calls], minlength=len(self.facts))
 
     def left_out(self, kept: Values) -> Values:
         """Returns how many calls of the block are left out before each of those that are kept, and behind the last one."""

@@ -25,8 +25,9 @@ from warpsim.units import WARP_LANES
 MOST_THREADS = 16384
 """Threads that are executed where addresses are not affine in the block index."""
 
-MOST_WALKED = 2_000_000
-"""Lines of accesses of warps that are walked, about, unless the first accesses of two waves make more."""
+MOST_WALKED, _MOST_OF_SEVERAL_LOOPS = 2_000_000, 4_000_000
+"""Lines of accesses of warps that are walked, about, unless the first accesses of two waves make more; and of two waves, where
+those would be a few trips of a loop behind another one."""
 
 _FEWEST_WAVES, _MOST_WAVES = 2, 4
 """Waves of blocks that are walked. Blocks of the second one may be the first to access what the later ones find in L2. All
@@ -137,12 +138,15 @@ def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict
     fewest = min(len(recorder.calls), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
     enough = len(recorder.calls) if lines * len(recorder.calls) * _FEWEST_WAVES <= MOST_WALKED else fewest
     waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * enough))), -(-geometry.blocks // wave))
+    calls = recorder.first_calls(min(len(recorder.calls), max(fewest, int(MOST_WALKED / (lines * waves)))))
+    if recorder.cut_short(np.arange(len(calls))):
+        waves = min(waves, _FEWEST_WAVES)
+        calls = recorder.first_calls(min(len(recorder.calls), max(fewest, int(_MOST_OF_SEVERAL_LOOPS / (lines * waves)))))
     order = _middle(geometry, min(geometry.blocks, wave * waves))
     if step is None and recorder.blocks_differ_by_instruction():
         moved = _moved(given, recorder, order)
     if step is None and moved is None:
         return None
-    calls = recorder.first_calls(min(len(recorder.calls), max(fewest, int(MOST_WALKED / (lines * waves)))))
     index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
     accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
     part = recorder.part(calls)
