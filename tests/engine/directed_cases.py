@@ -62,6 +62,11 @@ DIRECTED: dict[str, Case] = {
         kernel(Loop(body=(ALU, SFU, LOAD, one("smem", 4)), trips=4)),
         seats=4,
     ),
+    "own units that refuse one scheduler for long": case(
+        small_gpu(sm={"schedulers": 2}, ops={"sfu": {"interval_cycles": 70}}),
+        paths((Loop(body=(SFU,), trips=4),), (Loop(body=(ALU, one("alu", 4), one("alu", 5), SFU), trips=3),), of_warp=(0, 1)),
+        seats=4,
+    ),
     "classes that share a unit with a limit of loads": case(
         small_gpu(sm={"schedulers": 2}, units=SHARED, ops=SHARING, memory={"loads_per_sm": 2}),
         kernel(Loop(body=(LOAD, one("smem", 4), STORE), trips=4)),
