@@ -74,7 +74,8 @@ def test_accesses_behind_a_long_loop_without_any_are_walked():
 
 def test_accesses_to_which_the_walk_does_not_come_are_named_and_hit_as_others_do(monkeypatch):
     """The numbers of a generator do not advance evenly, so that no trip can be left out."""
-    monkeypatch.setattr(recorder, "_MOST_WORK", 5_000_000)
+    for name in ("_MOST_WORK", "_MOST_WORK_FOR_EACH"):
+        monkeypatch.setattr(recorder, name, 5_000_000)
     generator = ("MOV R10, R0", *loop(".L_a", 2000, "IMAD R10, R10, R10, R0"))
     store = ("LOP3.LUT R10, R10, 0x4, RZ, 0xc0, !PT", "IADD3 R2, R2, R10, RZ", "STG.E [R2.64], R5")
     rows = (".line 3", *reading(".L_b", 64), ".line 4", *generator, ".line 5", *reading(".L_c", 64), ".line 6", *store)
@@ -96,6 +97,26 @@ def test_accesses_that_are_left_out_displace_what_those_before_them_have_read():
     for left, l1, l2 in ((0, 1, 1), (500, 1, 1), (600, 0, 1), (9000, 0, 0)):
         again = hits(replace(given, left=np.array([0, 0, 0, 0, left, 0, 0, 0])), ONE_SM, 1, 1)[1]
         assert (again.l1, again.l2) == (l1, l2)
+
+
+@pytest.mark.parametrize("most_work", [100_000_000, 20_000_000])
+def test_stores_behind_a_loop_that_threads_leave_one_by_one_are_walked(most_work, monkeypatch):
+    """Each thread reads so many words of its row as its number says, and writes all of them: seven of eight stores hit L2.
+
+    Blocks differ, so that some are executed together, with 16,384 threads. Where these execute too many instructions before the
+    stores, those of one SM do.
+    """
+    monkeypatch.setattr(recorder, "_MOST_WORK", most_work)
+    monkeypatch.setattr(recorder, "_MOST_WORK_FOR_EACH", most_work)
+    own = ("LOP3.LUT R8, R0, 0x1ff, RZ, 0xc0, !PT", "MOV R6, R12", "MOV R7, R13")
+    read = ("MOV R9, RZ", ".L_a:", "LDG.E R5, [R6.64]", "IADD3 R6, P1, R6, 0x4, RZ", "IADD3.X R7, RZ, R7, RZ, P1, !PT",
+            "IADD3 R9, R9, 0x1, RZ", "ISETP.GT.AND P0, PT, R9, R8, PT", "@!P0 BRA `(.L_a)")  # fmt: skip
+    step = ("STG.E [R12.64], R5", "IADD3 R12, P1, R12, 0x4, RZ", "IADD3.X R13, RZ, R13, RZ, P1, !PT")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*walk through the caches")
+        made = kernel(*BEGIN, *OWN_ROW, *own, *read, *loop(".L_b", 512, *step), "EXIT", launch="864,256", caches="a100")
+    (store,) = (one.access for _, one in walk(made.body) if getattr(one, "op", "") == "store")
+    assert store.l2_hit == pytest.approx(7 / 8, abs=0.15)
 
 
 def recorded(*rows, most_calls):
@@ -141,3 +162,11 @@ def test_the_first_trips_of_a_loop_that_goes_the_other_way_do_not_stand_for_all(
     again = ("MOV R6, R12", "MOV R7, R13", *loop(".L_b", 80, "LDG.E R5, [R6.64]", *on))
     first, second = found(*last, *there, *again, launch="108,256")
     assert first.l1_hit == 0.0 and second.l1_hit == pytest.approx(224 / 640, abs=0.02)
+
+
+def test_first_calls_are_of_loads_and_stores_where_there_are_many_of_both():
+    loads = [f"LDG.E R5, [R2.64+{4 * word:#x}]" for word in range(60)]
+    stores = [f"STG.E [R2.64+{4 * word:#x}], R5" for word in range(60)]
+    made = recorded(*loads, *stores, most_calls=1000)
+    assert made.first_calls(20).tolist() == [*range(10), *range(60, 70)]
+    assert made.first_calls(61).tolist() == list(range(61))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 
 import numpy as np
@@ -29,14 +30,14 @@ _SAMPLED_CALLS = 64
 """Accesses of a block of which the lines are counted."""
 
 _MOST_WORK, _MOST_WORK_FOR_EACH = 100_000_000, 400_000_000
-"""Instructions of threads that are executed, and as many as may be so that each instruction is executed once; what comes later is
-left out."""
+"""Instructions of threads that are executed, and as many as may be as long as accesses are missing; what comes later is left
+out."""
 
 _LEAST_SHARE = 0.5
 """Of two instructions that are executed repeatedly, the smaller share of the calls that are kept over the larger one."""
 
-_MOST_ADDRESSES, _MOST_CALLS = 8_000_000, 10_000
-"""Addresses that are kept, and accesses of a block."""
+_MOST_ADDRESSES, _MOST_CALLS, _MORE_CALLS = 8_000_000, 10_000, 2
+"""Addresses that are kept, and accesses of a block; and how many times as many may be as long as accesses are missing."""
 
 _MOST_TRIPS, _FEWEST_TRIPS, _SHARE_OF_FIRST_TRIPS = 4096, 4, 0.5
 """Trips of each loop that are kept where some are left out; and the share of the work that these may be, so that the rest is
@@ -145,7 +146,9 @@ class Recorder(_UntilEnough):
     """An evaluator that keeps the addresses of all accesses.
 
     It leaves out no trip of a loop unless the whole of its blocks would be too much, by an evaluation of the kernel: then it
-    keeps the first trips of each loop, and leaves out those behind them that are alike.
+    keeps the first trips of each loop. It does not execute those behind them that are alike.
+
+    `asked` are the accesses of which each should be among what it keeps: `missing` are those that are not.
     """
 
     def __init__(
@@ -155,21 +158,25 @@ class Recorder(_UntilEnough):
         tick: int,
         blocks: list[BlockIndex],
         evaluation: Evaluation | None = None,
+        asked: Iterable[Place] = (),
         *,
         made_up: bool = False,
     ) -> None:
         super().__init__(given, blocks, evaluation, made_up=made_up)
         self.blocks, self.threads = blocks, given.geometry.block_warps * WARP_LANES
-        most, for_each = (max(1, work // (len(blocks) * self.threads)) for work in (_MOST_WORK, _MOST_WORK_FOR_EACH))
-        self.most_executed = min(MAX_STEPS, max(most, min(for_each, len(self.function.code))))
-        self.most_calls = max(1, min(_MOST_CALLS, _MOST_ADDRESSES // (len(blocks) * self.threads)))
+        threads = len(blocks) * self.threads
+        self.most_executed, self.most_for_each = (
+            min(MAX_STEPS, max(1, work // threads)) for work in (_MOST_WORK, _MOST_WORK_FOR_EACH)
+        )
+        self.most_calls = max(1, min(_MOST_CALLS, _MOST_ADDRESSES // threads))
+        self.missing = set(asked)
         self.numbers: dict[Place, int] = {}
         self.calls: list[tuple[int, Values]] = []
         self.facts: list[tuple[int, int]] = []
         self.trips: list[int] = []  # of each call: that of the loops around it which has made most trips before
         self.gaps: dict[int, int] = {}  # call -> how many are left out before it
         self.most_trips = None if evaluation is None else self._most_trips(evaluation)
-        self.is_leaping = False
+        self.is_leaping = self.is_late = False  # whether trips are left out, and whether one is executed that is not kept
         self.clock = Clock(given.flow, waits, tick)
         self.complete = False
 
@@ -246,15 +253,20 @@ class Recorder(_UntilEnough):
         """Returns the numbers of the first calls, so many; where warps have tasks of their own, so many of each warp.
 
         Where these lack an instruction, or have but a few trips of a loop behind another one, they are those of the first trips
-        of each loop.
+        of each loop; and where these lack all loads, or all stores, as many of each.
         """
         made = np.stack([(row[: self.threads].reshape(-1, WARP_LANES) >= 0).any(axis=1) for _, row in self.calls])
         made, chosen = made[:, made.any(axis=0)], np.arange(0)
         have_common = (made.T.astype(np.int64) @ made > 0).all()  # each two warps have a call in common
-        for order in (np.arange(len(self.calls)), np.argsort(self.trips, kind="stable")):
+        kinds, by_trip = np.array([self.facts[number][0] for number, _ in self.calls]), np.argsort(self.trips, kind="stable")
+        of_kinds = [by_trip[kinds[by_trip] == kind] for kind in np.unique(kinds)]
+        ranks = np.concatenate([np.arange(len(each)) for each in of_kinds])
+        by_kind = np.concatenate(of_kinds)[np.argsort(ranks, kind="stable")]
+        for order in (np.arange(len(self.calls)), by_trip, by_kind):
             is_first = np.arange(len(order))[:, None] < most if have_common else made[order].cumsum(axis=0) <= most
             chosen = np.sort(order[(is_first & (made[order] | have_common)).any(axis=1)])
-            if self._kept(chosen).all() and not self.cut_short(chosen):
+            is_whole = self._kept(chosen).all() and not self.cut_short(chosen)
+            if is_whole or (order is by_trip and len(np.unique(kinds[chosen])) == len(of_kinds)):
                 break
         return chosen
 
@@ -307,15 +319,26 @@ class Recorder(_UntilEnough):
         return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step, moved, timing, left)
 
     def _execute(self, number: int, mask: Mask, pending: dict[int, Mask]) -> None:
-        if not self.is_leaping:
+        if self.missing and self.executed + len(self.flow.blocks[number].code) > self.most_executed:
+            self.most_executed = self.most_for_each
+        self.is_late = self._comes_late(number, mask)
+        if is_kept := not self.is_leaping and not self.is_late:
             self.clock.enter(number)
         super()._execute(number, mask, pending)
-        if not self.is_leaping:
+        if is_kept:
             self.clock.go_on(self.flow.blocks[number].code.stop)
+
+    def _comes_late(self, number: int, mask: Mask) -> bool:
+        """Returns whether a block is about to be executed in a trip of a loop behind those that are kept."""
+        if self.most_trips is None:
+            return False
+        warps = warps_of(mask)
+        begun = {loop: int(self.iterations[loop][warps].max()) for loop in self.loops_of[number]}
+        return any(trips - (self.loop_at.get(number) != loop) >= self.most_trips for loop, trips in begun.items())
 
     def _follow_copies(self, number: int, step: Step, active: Mask) -> Mask:
         active = super()._follow_copies(number, step, active)
-        if step.role not in ("wait", "test") or self.is_leaping:
+        if step.role not in ("wait", "test") or self.is_leaping or self.is_late:
             return active
         if (left := self.copies.left_at((number, step.index))) is not None:
             self.clock.go_on(step.index)
@@ -338,13 +361,21 @@ class Recorder(_UntilEnough):
         add_counts(self.record.made, place, warps_of(active) * float(len(rows)))
         if self.is_leaping:
             return
+        if self.is_late:
+            self._leave_out(len(rows))
+            return
         self.clock.go_on(step.index + 1)
         self.clock.make(step, len(rows))
         self.calls += [(self.numbers[place], row) for row in rows]
         trips = [int(self.iterations[loop][warps_of(active)].max()) - 1 for loop in self.loops_of[number]]
         self.trips += [max(trips, default=0)] * len(rows)
-        if len(self.calls) >= self.most_calls:
+        self.missing.discard(place)
+        if len(self.calls) >= self.most_calls * (_MORE_CALLS if self.missing else 1):
             raise _EnoughError
+
+    def _leave_out(self, calls: int) -> None:
+        """Notes that calls are left out before the next one that is kept."""
+        self.gaps[len(self.calls)] = self.gaps.get(len(self.calls), 0) + calls
 
     def _lines(self, step: Step, row: Values) -> list[Values]:
         """Returns the accesses of a bulk copy: each lane of its warp takes a line, again and again."""
@@ -374,7 +405,7 @@ class Recorder(_UntilEnough):
         super()._skip_trips(loop, header, pending)
         self.is_leaping = False
         if (left := round(self._made() - before)) > 0:
-            self.gaps[len(self.calls)] = self.gaps.get(len(self.calls), 0) + left
+            self._leave_out(left)
 
     def _made(self) -> float:
         """Returns how many calls a block has made, with those that were left out."""

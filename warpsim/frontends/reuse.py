@@ -75,25 +75,32 @@ def hits_of(
     geometry = given.geometry
     tick = -(-caches.resident * geometry.block_warps // caches.times.schedulers)
     wave = min(geometry.blocks, caches.sms * caches.resident)
-    recorder = Recorder(given, waits, tick, _neighbours(geometry), evaluation, made_up=made_up)
+
+    def recorder_of(blocks: list[BlockIndex]) -> Recorder:
+        return Recorder(given, waits, tick, blocks, evaluation, asked, made_up=made_up)
+
+    recorder = recorder_of(_neighbours(geometry))
     walked = _walked(given, recorder, caches, wave) if recorder.execute_blocks() else {}
+    found = _by_place(recorder, walked or {})
     if walked is None:
         resident = min(caches.resident, -(-geometry.blocks // caches.sms))
         of_an_sm = resident * (2 if geometry.blocks > caches.sms * resident else 1)
-        sms = max(1, min(caches.sms, MOST_THREADS // (of_an_sm * geometry.block_warps * WARP_LANES)))
-        count = min(geometry.blocks, sms * of_an_sm)
-        recorder = Recorder(given, waits, tick, _middle(geometry, count), evaluation, made_up=made_up)
-        walked = {}
-        if recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
-            all_calls, none = np.arange(len(recorder.calls)), np.zeros((count, 3), np.int64)
-            accesses = recorder.accesses(count, np.arange(count), none, None, None, all_calls)
-            part = recorder.part(all_calls)
-            few = replace(caches, resident=resident)
-            walked = hits(accesses, few, min(sms, count), geometry.blocks, part, complete=recorder.complete)
-    found = {each: walked[number] for each, number in recorder.numbers.items() if number in walked}
+        most = max(1, min(caches.sms, MOST_THREADS // (of_an_sm * geometry.block_warps * WARP_LANES)))
+        few = replace(caches, resident=resident)
+        for sms in dict.fromkeys((most, 1)):  # of fewer blocks more can be executed
+            count = min(geometry.blocks, sms * of_an_sm)
+            recorder = recorder_of(_middle(geometry, count))
+            if recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
+                found = _by_place(recorder, _walked_of_some(recorder, few, count, min(sms, count), geometry.blocks)) | found
+            if recorder.complete or not recorder.missing:
+                break
     if recorder.complete:  # what is not recorded is executed by other blocks only
         asked = [each for each in asked if each in recorder.numbers]
     return found | _estimated(given.flow, evaluation, [each for each in asked if each not in found], found, notes)
+
+
+def _by_place(recorder: Recorder, walked: Mapping[int, Hits]) -> dict[Place, Hits]:
+    return {each: walked[number] for each, number in recorder.numbers.items() if number in walked}
 
 
 def _estimated(
@@ -151,6 +158,13 @@ def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict
     accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
     part = recorder.part(calls)
     return hits(accesses, caches, caches.sms, geometry.blocks, part, complete=recorder.complete)
+
+
+def _walked_of_some(recorder: Recorder, caches: Caches, count: int, sms: int, blocks: int) -> dict[int, Hits]:
+    """Walks all that is recorded of consecutive blocks, on a few SMs, of the blocks of a launch; returns as `_walked`."""
+    all_calls, none = np.arange(len(recorder.calls)), np.zeros((count, 3), np.int64)
+    accesses = recorder.accesses(count, np.arange(count), none, None, None, all_calls)
+    return hits(accesses, caches, sms, blocks, recorder.part(all_calls), complete=recorder.complete)
 
 
 def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
