@@ -253,6 +253,30 @@ def test_an_update_behind_which_the_threads_of_a_warp_gather_is_made_as_often_as
     assert (found["atomic"], found.get("uniform", 0)) == (trips, trips - 1)
 
 
+def updates(*labels):
+    """Updates of shared memory by compare-and-swap, all on line 5."""
+    for label in labels:
+        swap = ("LDS R4, [R10]", "ATOMS.CAST.SPIN R5, [R10], R4, R6", "ISETP.EQ.U32.AND P0, PT, R5, 0x1, PT")
+        yield from (f"{label}:", ".line 5", *swap, f"@!P0 BRA `({label})")
+
+
+def test_a_line_names_all_loops_of_its_updates_by_compare_and_swap():
+    """The loop around them is unrolled."""
+    rows = ("MOV R10, 0x10", *updates(".L_a", ".L_b", ".L_c"), "EXIT")
+    with pytest.raises(FrontEndError, match=r"give trips={KEY: number} with KEY 5 or '\.L_a', or args"):
+        kernel(*rows)
+    for trips, accesses in (({5: 2}, 12), ({5: 2, ".L_b": 1}, 10)):
+        assert counts(kernel(*rows, trips=trips))["smem"] == accesses
+
+
+def test_a_line_with_an_update_and_another_loop_has_both_listed():
+    other = (".L_b:", "FFMA R7, R7, R7, R7", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_b)")
+    rows = ("LDG.E R2, [R2]", *updates(".L_a"), *other, "EXIT")
+    listed = r"'\.L_a' \(4 instructions, 2 of them accesses to memory, an update by compare-and-swap\)"
+    with pytest.raises(FrontEndError, match=rf"has 2 loops of line 5; give .*{listed}"):
+        kernel(*rows, trips={5: 2})
+
+
 def test_of_two_exits_in_the_middle_of_a_loop_the_first_one_ends_it_and_the_other_says_so():
     leaves = ("ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(.L_end)")
     rows = (*DATA[:4], *leaves, "MUFU.RCP R6, R6", ".line 8", *leaves, "DADD R8, R8, R8", "BRA `(.L_loop)", ".L_end:", "EXIT")
