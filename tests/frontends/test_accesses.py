@@ -89,8 +89,10 @@ def test_its_share_can_be_stated(key):
 def test_the_share_of_an_access_under_a_known_predicate_can_be_stated():
     """By its address, and by its line where no predicate of that is unknown."""
     known = ["ISETP.GE.AND P1, PT, R9, 0x10, PT", ".line 7", "@!P1 STG.E [R2.64+0x40], R6"]
-    for key in (7, "0x50"):
-        assert made(kernel(*known, probabilities={key: 0.3}), "store") == pytest.approx(0.3)
+    assert made(kernel(*known, probabilities={"0x50": 0.3}), "store") == pytest.approx(0.3)
+    with pytest.warns(AssumptionWarning, match="line 7 of f.cu: the predicate of the access follows from indices and arguments"):
+        found = to_kernel(function(*INDEX, *known, "EXIT"), as_geometry("64,256"), Choices(probabilities={7: 0.3}), name="f")
+    assert made(found, "store") == pytest.approx(0.3)
     both = [*DOUBTFUL[:2], known[0], *DOUBTFUL[2:], known[2]]
     assert made(kernel(*both, probabilities={7: 0.3}), "store") == pytest.approx(0.3 + 1 / 4)
     assert made(kernel(*both, probabilities={7: 0.3, "0x80": 0.5}), "store") == pytest.approx(0.3 + 0.5)

@@ -1,5 +1,6 @@
 """Statements have the counts of the code that they stand for."""
 
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -191,11 +192,28 @@ DIAGONAL = (
 )  # fmt: skip
 
 
+KNOWN = "ignore:.*the condition follows from indices and arguments"
+
+
+@pytest.mark.filterwarnings(KNOWN)
 @pytest.mark.parametrize("key", [4, "0x30"])
 def test_a_stated_probability_holds_where_the_condition_is_known(key):
     assert counts(kernel(*DIAGONAL, launch="64x64,256"))["sfu"] == pytest.approx(1 / 64)
     found = kernel(*DIAGONAL, launch="64x64,256", probabilities={key: 0.3})
     assert counts(found)["sfu"] == pytest.approx(0.3) and [one.probability for one in only(found, Conditional)] == [0.3]
+
+
+def test_a_line_whose_condition_is_known_says_so_and_where_others_are_not():
+    rows = (*DIAGONAL[:4], "LDS R2, [RZ]", *DIAGONAL[4:6], ".line 7", *BRANCH[2:4], *DIAGONAL[6:])
+    known = "f: line 4 of f.cu: the condition follows from indices and arguments, and goes as its probability says all the same"
+    others = "; conditions that depend on data: line 7 of f.cu"
+    for stated, expected in (({4: 0.3}, [known + others]), ({4: 0.3, 7: 1.0}, [known])):
+        with pytest.warns(AssumptionWarning) as notes:
+            kernel(*rows, launch="64x64,256", probabilities=stated)
+        assert [str(note.message) for note in notes if "follows" in str(note.message)] == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kernel(*rows, launch="64x64,256", probabilities={"0x40": 0.3, 7: 1.0})
 
 
 @pytest.mark.parametrize(("key", "share"), [(4, 1 / 2), ("0x70", 1.0)])
@@ -215,7 +233,8 @@ def test_a_line_that_closes_a_loop_states_no_known_condition():
         ".line 4", "S2R R0, SR_CTAID.X", "MOV R9, RZ", ".L_loop:", "ISETP.GT.U32.AND P0, PT, R0, 0xf, PT", "@P0 BRA `(.L_on)",
         "MUFU.RCP R2, R2", ".L_on:", "IADD3 R9, R9, 0x1, RZ", "ISETP.GE.AND P1, PT, R9, 0x14, PT", "@!P1 BRA `(.L_loop)", "EXIT",
     )  # fmt: skip
-    assert counts(kernel(*rows, probabilities={4: 0.9})) == counts(kernel(*rows))
+    with pytest.warns(AssumptionWarning, match="line 4 of f.cu: .* says how often a loop runs: its probability is not used"):
+        assert counts(kernel(*rows, probabilities={4: 0.9})) == counts(kernel(*rows))
     assert counts(kernel(*rows, probabilities={"0x30": 0.9}))["sfu"] == pytest.approx(18)
 
 

@@ -33,6 +33,7 @@ class Decisions:
         innermost: of each block, the innermost loop around it.
         drawn: block -> how many decisions at its end have been drawn.
         stated: block -> probability that a warp does not jump at its end, of those that have been drawn.
+        assumed: of these blocks those whose probability is assumed.
     """
 
     def __init__(self, given: Given, notes: dict[str, None]) -> None:
@@ -47,6 +48,7 @@ class Decisions:
         self.drawn: dict[int, int] = {}
         self.named: dict[Key, Key] = {}  # line -> of its branches whose conditions are not known, the one that a note names
         self.stated: dict[int, float] = {}
+        self.assumed = set[int]()
 
     def are_stated_as_trips(self, number: int, *, leaving: bool = False) -> bool:
         """Returns whether the caller states how often a block closes its loop, so that its condition does not count.
@@ -116,6 +118,7 @@ class Decisions:
         what = "no warp exits" if ends else "half of the warps jump"
         how = "state it with args or probabilities"
         keys = branch_keys(self.flow, number)
+        self.assumed.add(number)
         if self.branches_at[keys[0]] > 1:
             of_line = self.named.setdefault(keys[0], keys[-1])
             how += f" of {of_line}, one of {self.branches_at[keys[0]]} branches there"

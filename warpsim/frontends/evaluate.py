@@ -55,16 +55,21 @@ def as_stated(given: Given) -> Given:
         FrontEndError: as `Evaluator.run`.
     """
     flow, (stated, _) = given.flow, given.probabilities_by_place
-    named = are_named_by_address(flow, given.probabilities)
-    by_address = {block for block in stated if flow.blocks[block].code[-1] in named}
-    given = replace(given, overruled=frozenset(by_address))
-    by_line = stated.keys() - by_address - branches_of_lines_with_loops(flow)
+    by_line = _stated_by_line(given)
+    given = replace(given, overruled=frozenset(stated.keys() - by_line))
+    by_line -= branches_of_lines_with_loops(flow)
     if not by_line:
         return given
     run = Evaluator(given)
     run.run()
     lines = {flow.last(block).line for block in run.open}
     return replace(given, overruled=given.overruled | {block for block in by_line if flow.last(block).line not in lines})
+
+
+def _stated_by_line(given: Given) -> set[int]:
+    """Returns the blocks that end in a branch of which the probability is stated by its line."""
+    named = are_named_by_address(given.flow, given.probabilities)
+    return {block for block in given.probabilities_by_place[0] if given.flow.blocks[block].code[-1] not in named}
 
 
 def evaluate(given: Given) -> Evaluation:
@@ -110,7 +115,7 @@ class Evaluator:
         self.watches: list[Watch] = []
         self.elsewhere: dict[int, Mask] = {}  # blocks to come -> threads there
         self.if_it_holds: dict[str, dict[str, Values]] = {}  # unknown guard of a block -> what registers hold if it holds
-        self.overruled = given.overruled
+        self.overruled, self.stated_by_line = given.overruled, _stated_by_line(given)
         self.decided: set[int] = set()  # blocks whose branches have been decided by conditions
         self.open: set[int] = set()  # blocks with conditions that were not known, of some threads at least
         self.shared_bytes = self.function.shared_bytes + geometry.dynamic_shared
@@ -138,6 +143,7 @@ class Evaluator:
         found = self.record
         spaces = found.resolved()
         self._note_mixed(spaces)
+        self._note_known()
         counted = found.counts, found.entries, found.made, found.accesses, spaces, found.distances
         return Evaluation(*counted, self.weights, warps, stated, tuple(self.notes), self.copies)
 
@@ -149,6 +155,22 @@ class Evaluator:
                 share = f"{tally.warps / self.record.accesses[number, index].warps:.2%}"
                 what = f"{opcode} accesses {space} memory of its own in {share} of its executions, and other memory in the others"
                 self.notes[f"{where}: {what}: taken as accesses of global memory"] = None
+
+    def _note_known(self) -> None:
+        """Notes the lines whose probabilities are stated although their conditions are known, and where others are not known."""
+        lines = {self.flow.last(block).line for block in self.open}
+        known = [block for block in self.stated_by_line if self.flow.last(block).line not in lines]
+        others = {self.decisions.where(block): None for block in sorted(self.decisions.assumed)}
+        there = f"; conditions that depend on data: {', '.join(others)}" if others else ""
+        for block in sorted(known):
+            if block in self.overruled:
+                how = "goes as its probability says all the same"
+            elif block in self.decided:
+                how = "says how often a loop runs: its probability is not used, unless an address names the branch"
+            else:
+                continue
+            what = "the condition follows from indices and arguments, and"
+            self.notes[f"{self.decisions.where(block)}: {what} {how}{there}"] = None
 
     def advance(self, pending: dict[int, Mask], trip_of: int | None) -> None:
         """Executes until no thread is left, or one trip of a loop: until its header comes again, or no thread is left inside."""

@@ -34,6 +34,9 @@ class Sampled:
         found, here = self.evaluation, self.evaluation.counts[number]
         tally, made = found.accesses[number, index], found.made[number, index]
         if index in self.stated and (tally.doubtful or self._is_overruled(index)):
+            if not tally.doubtful and index not in self.named:
+                where, what = place(self.flow.function, index), "the predicate of the access follows from indices and arguments"
+                self.notes[f"{where}: {what}: its probability holds all the same"] = None
             return {"probability": self.stated[index]}
         if tally.doubtful:
             where, opcode = place(self.flow.function, index), self.flow.function.code[index].opcode
