@@ -12,7 +12,9 @@ from warpsim.frontends import leaps
 from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
+from warpsim.frontends.steps import Steps
 from warpsim.kernels.statements import Loop
 from warpsim.kernels.traversal import walk
 from warpsim.simulation.endless import without_exits
@@ -30,6 +32,19 @@ def test_the_leader_of_the_threads_that_are_left_acts_for_them(n, warps):
     found = to_kernel(function(*VOTES), as_geometry("1,128"), Choices(arguments={"n": n}), name="f")
     executed = expected_ops(without_exits(found.body), found.block_warps)
     assert sum(times for op, times in executed if op == "reduction") == warps / 4
+
+
+def test_only_what_later_addresses_branches_or_guards_depend_on_matters():
+    """A register holds an index, then data: only the first load matters, and of the sums only that of a loop's counter."""
+    rows = (
+        "MOV R2, c[0x0][0x160]", "MOV R3, c[0x0][0x164]", ".L_loop:", "LDG.E R4, [R2.64]", "IMAD.WIDE R6, R4, 0x4, R2",
+        "LDG.E R4, [R6.64]", "IADD3 R6, R4, R4, RZ", "STG.E [R2.64], R6", "IADD3 R9, R9, 0x1, RZ",
+        "ISETP.GE.AND P0, PT, R9, 0x10, PT", "@!P0 BRA `(.L_loop)", "EXIT",
+    )  # fmt: skip
+    flow = make_flow(function(*rows))
+    steps = [step for block in range(len(flow.blocks)) for step in Steps(flow, {}).of_block(block)]
+    assert [step.matters for step in steps if step.one.base == "LDG"] == [True, False]
+    assert [step.effect is not None for step in steps if step.one.base == "IADD3"] == [False, True]
 
 
 SMALL = "0x160 0:8:x 8:2:n:integer 10:2:m:integer 12:1:a:integer 13:1:b:integer"

@@ -85,7 +85,7 @@ class Bases:
     def results(self, step: Step, state: State, found: Mapping[str, Values]) -> dict[str, Values]:
         """Returns the results of an instruction that follow from numbers that are made up; `found` are those that are known."""
         if step.one.base in _LOADS and step.addresses:
-            return self._loaded(step, state)
+            return self._loaded(step, state) if step.matters else {}
         if step.effect is None or self.values.keys().isdisjoint(read(step.one)):
             return {}
         has_carries = _plain(step.one) in _SUMS

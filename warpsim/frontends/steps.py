@@ -62,6 +62,7 @@ class Step:
     `role` is what it does with asynchronous copies; `barrier` is the address of the barrier in shared memory that it names, and
     `length` the register with the length of its copy, or the number of bytes that the barrier is to expect. A copy by a tensor
     map may move a known `tile`, which begins at a `corner`. `wide` are those of its results that are words of numbers of 64 bits.
+    Where nothing of the kind depends on its results, they do not matter.
     """
 
     index: int
@@ -76,6 +77,7 @@ class Step:
     tile: Tile | None = None
     corner: tuple[Register, ...] = ()
     wide: frozenset[str] = frozenset()
+    matters: bool = True
 
 
 class Steps:
@@ -91,6 +93,7 @@ class Steps:
         self.flow, self.tiles = flow, tiles
         self.unused = unused_comparisons(flow, {block for loop in stated for block in flow.closing[loop]})
         self.needed = _needed(flow)
+        self.read_later = _read_later(flow)
         writers = [one for one in flow.function.code if STACK_POINTER in written(one)]
         self.has_one_frame = len(writers) <= _WRITERS_OF_A_FRAME
         self.innermost = flow.innermost()
@@ -115,7 +118,8 @@ class Steps:
             if role == "test" and is_peek(self.flow.function.code[index : self.flow.blocks[number].code.stop]):
                 role, effect = None, fails(operands(one.operands))
             wide = _words_of_pairs(self.flow.function.code, index) if results and accessed else frozenset[str]()
-            step = Step(index, one, effect, results, guard_of(one), where, role, wide=wide)
+            matters = (number, index) in self.read_later
+            step = Step(index, one, effect, results, guard_of(one), where, role, wide=wide, matters=matters)
             if role is not None:
                 corner, stated = corner_of(one), [self.tiles[str(key)] for key in keys_of(one) if str(key) in self.tiles]
                 if corner and stated:
@@ -136,6 +140,8 @@ class Steps:
         left out.
         """
         one, loop = self.flow.function.code[index], self.innermost[number]
+        if (number, index) not in self.read_later:
+            return False
         if one.base in _SUMS and loop is not None and (number, index) in self._carried(loop):
             return False
         return self.has_one_frame or not stack_words(one)
@@ -260,21 +266,56 @@ def _needed(flow: Flow) -> set[str]:
             one = flow.function.code[index]
             for name in _results_of(one):
                 by_result.setdefault(name, []).append(one)
-            if one.base in ("BRA", "JMP", "CALL", "RET", "EXIT", "BAR"):
-                needed |= {part.name for part in conditions(one)}
-            elif (through := table_of(one)) is not None:
-                needed.add(through.name)
-            elif space_of(one) is not None or role_of(one) is not None:
-                needed |= {part.name for part in [guard_of(one), _length_of(one), *corner_of(one)] if part}
-                for where in (*accessed_by(one), barrier_address(one)):
-                    for term, _ in where.terms if where else ():
-                        needed |= set(registers_of(term.name, 2 if term.pair else 1))
+            needed |= _asked_by(one)
     todo = list(needed)
     while todo:
         for one in by_result.get(todo.pop(), ()):
-            if space_of(one) is not None and not stack_words(one):
-                continue  # what memory returns is unknown, whatever its address
-            fresh = {*read(one), *refilled_words(one)} - needed
+            fresh = _inputs_of(one) - needed
             needed |= fresh
             todo += fresh
     return needed
+
+
+def _asked_by(one: MachineInstruction) -> set[str]:
+    """Returns the registers on which the branch, the addresses and the guard of an instruction depend."""
+    if one.base in ("BRA", "JMP", "CALL", "RET", "EXIT", "BAR"):
+        return {part.name for part in conditions(one)}
+    if (through := table_of(one)) is not None:
+        return {through.name}
+    if space_of(one) is None and role_of(one) is None:
+        return set()
+    found = {part.name for part in [guard_of(one), _length_of(one), *corner_of(one)] if part}
+    for where in (*accessed_by(one), barrier_address(one)):
+        for term, _ in where.terms if where else ():
+            found |= set(registers_of(term.name, 2 if term.pair else 1))
+    return found
+
+
+def _inputs_of(one: MachineInstruction) -> set[str]:
+    """Returns the registers on which the results of an instruction depend, as far as they are known."""
+    if space_of(one) is not None and not stack_words(one):
+        return set()  # what memory returns is unknown, whatever its address
+    return {*read(one), *refilled_words(one)}
+
+
+def _read_later(flow: Flow) -> set[Place]:
+    """Returns the instructions on whose results branches, addresses or guards may depend, by the flow from there on."""
+    found: set[Place] = set()
+    asked: dict[int, set[str]] = {number: set() for number in range(len(flow.blocks))}
+    grows = True
+    while grows:
+        grows = False
+        for number in reversed(range(len(flow.blocks))):
+            block = flow.blocks[number]
+            after = {STACK_POINTER}.union(*(asked[each] for each in block.successors))
+            for index in reversed(block.code):
+                one = flow.function.code[index]
+                results = {*_results_of(one), *returned_by(one)}
+                is_asked = not after.isdisjoint(results)
+                after = (after if one.guard else after - results) | _asked_by(one)
+                if is_asked:
+                    found.add((number, index))
+                    after |= _inputs_of(one)
+            grows |= not after <= asked[number]
+            asked[number] |= after
+    return found
