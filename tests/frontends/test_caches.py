@@ -35,7 +35,7 @@ def accesses(*calls, width=4, kind=CACHED):
     blocks = rows.shape[1] // 32
     none = np.zeros((max(blocks, count), 3), np.int64)
     given = rows, place, kinds, np.full(count, width, np.int64), 1, np.arange(blocks), none[:blocks], none[:count]
-    return Accesses(*given, np.zeros((blocks, place.max() + 1), np.int64), Timing.in_turn(count))
+    return Accesses(*given, np.zeros((blocks, count), np.int64), Timing.in_turn(count))
 
 
 def test_a_copy_never_hits():
@@ -146,7 +146,7 @@ def test_what_came_last_stays_in_l2(halves, part, kept):
     moving = replace(
         accesses(*rows, kind=[CACHED, STORE] * 16),
         group=np.zeros(8, np.int64), index=np.arange(8)[:, None] * [1, 0, 0], step=np.full((32, 3), 2048),
-        moved=np.zeros((8, 2), np.int64),
+        moved=np.zeros((8, 32), np.int64),
     )  # fmt: skip
     found = hits(moving, replace(ONE_SM, halves=halves), 1, 512, part or 1.0, complete=part > 0)
     assert found[1].kept == pytest.approx(kept) and found[1].l2 == 0
@@ -286,11 +286,12 @@ def test_affine_addresses_stand_for_those_of_all_blocks():
     one = accesses(*calls)
     index = np.array([[n, 0, 0] for n in range(4)])
     none = np.zeros(4, np.int64)
-    moving = replace(one, group=none, index=index, step=np.array([[256, 0, 0]] * 3), moved=none[:, None])
-    by_place = replace(one, group=none, index=0 * index, step=np.zeros((3, 3), np.int64), moved=np.arange(0, 1024, 256)[:, None])
+    moving = replace(one, group=none, index=index, step=np.array([[256, 0, 0]] * 3), moved=np.zeros((4, 3), np.int64))
+    moved = np.repeat(np.arange(0, 1024, 256)[:, None], 3, axis=1)
+    by_call = replace(one, group=none, index=0 * index, step=np.zeros((3, 3), np.int64), moved=moved)
     written_out = accesses(*((0, np.stack([256 * b + row for b in range(4)])) for _, row in calls))
     two = replace(ONE_SM, sms=2)
-    assert hits(moving, two, 2, 4) == hits(by_place, two, 2, 4) == hits(written_out, two, 2, 4)
+    assert hits(moving, two, 2, 4) == hits(by_call, two, 2, 4) == hits(written_out, two, 2, 4)
     assert hits(moving, two, 2, 4)[0].l2 > 0
 
 
@@ -342,6 +343,35 @@ def test_blocks_that_differ_by_where_instructions_begin_are_walked_on_all_sms():
     found = kernel(*tile, *loop, launch="2048,128", caches="a100")
     row, column = (one.access.l2_hit for _, one in walk(found.body) if getattr(one, "op", "") == "load")
     assert row > 0.97 and 0.8 < column < 0.99
+
+
+def table_that_blocks_wrap_around_in(*before_the_loop):
+    """The load of blocks that go through a table of 8 MiB in 16 trips, each from its own place on, and wrap around.
+
+    Of the 2,048 parts of 4 KiB, block b loads number b + 128 k in trip k.
+    """
+    begin = (
+        "S2R R0, SR_CTAID.X", "S2R R1, SR_TID.X", "LEA R10, R0, R1, 0x8", "MOV R9, RZ", "MOV R8, 0x10",
+        "IMAD.MOV.U32 R3, RZ, RZ, 0x10",
+    )  # fmt: skip
+    loop = (
+        ".L_loop:", "LOP3.LUT R11, R10, 0x7ffff, RZ, 0xc0, !PT", "IMAD.WIDE R12, R11, R3, c[0x0][0x160]",
+        "LDG.E.128 R4, [R12.64]", "IADD3 R10, R10, 0x8000, RZ", "IADD3 R9, R9, 0x1, RZ", "ISETP.GE.AND P0, PT, R9, R8, PT",
+        "@!P0 BRA `(.L_loop)", "EXIT",
+    )  # fmt: skip
+    found = kernel(*begin, *before_the_loop, *loop, launch="4096,256", caches="a100")
+    (access,) = (one.access for one in only(found, Instruction) if one.op == "load")
+    return access
+
+
+def test_blocks_that_differ_by_where_each_call_begins_are_walked_on_all_sms():
+    """Each part is loaded by 32 blocks on 108 SMs, and the table stays in L2."""
+    access = table_that_blocks_wrap_around_in()
+    assert access.l1_hit < 0.2 and access.l2_hit > 0.95
+
+
+def test_blocks_whose_threads_are_apart_by_their_index_are_walked_on_a_few_sms():
+    assert table_that_blocks_wrap_around_in("IMAD R10, R0, R1, R10").l2_hit < 0.9
 
 
 @pytest.mark.parametrize("each_instruction", [False, True])

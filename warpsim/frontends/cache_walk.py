@@ -319,7 +319,7 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                 for k in range(count):
                     lines[k], masks[k] = rows[0, first[call] + k], rows[1, first[call] + k]
             else:
-                lane, shift = (group[block] * block_warps + slot - seat * block_warps) * LANES, moved[block, place[call]]
+                lane, shift = (group[block] * block_warps + slot - seat * block_warps) * LANES, moved[block, call]
                 for d in range(3):
                     shift += step[call, d] * index[block, d]
                 if kind[call] & _LOCAL:

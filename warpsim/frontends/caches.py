@@ -104,7 +104,7 @@ class Accesses:
         group: int64[blocks]: in the order in which blocks start, the group of `addresses` whose addresses a block has.
         index: int64[blocks, 3]: block index relative to the group's.
         step: int64[calls, 3]: by how much addresses grow with the block index.
-        moved: int64[blocks, instructions]: by how much further the addresses of an instruction are in a block.
+        moved: int64[blocks, calls]: by how much further the addresses of a call are in a block.
         left: int64[calls]: how many further ones are left out before each call; None: none are.
     """
 
@@ -123,6 +123,8 @@ class Accesses:
     def __post_init__(self) -> None:
         if not len(self.group) == len(self.index) == len(self.moved):
             raise ValueError("group, index and moved: must have a row for each block")
+        if self.moved.shape[1] != len(self.place):
+            raise ValueError("moved: must have a column for each call")
 
 
 @dataclass(frozen=True)

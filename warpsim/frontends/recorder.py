@@ -142,6 +142,40 @@ class Firsts(_UntilEnough):
             raise _EnoughError
 
 
+class Shifts(_UntilEnough):
+    """An evaluator that keeps by how much further the addresses of each call are in some blocks than in the recorder's first one.
+
+    `shifts` has a row for each of the first calls, up to the last one that is asked for, and `apart` the blocks of each whose
+    threads are not all moved by the same. It ends early where the blocks do not make the recorder's calls, in its order.
+    """
+
+    def __init__(self, given: Given, blocks: list[BlockIndex], like: Recorder, calls: int) -> None:
+        super().__init__(given, [like.blocks[0], *blocks], like.evaluation, made_up=like.bases is not None)
+        self.like, self.asked = like, calls
+        self.shifts: list[Values] = []
+        self.apart: list[int] = []
+
+    def _access(self, number: int, step: Step, active: Mask) -> None:
+        place = number, step.index
+        if self.space_of(place) not in WALKED or not active.any():
+            return
+        addresses = np.broadcast_to(self.whole_addresses(place, step), active.shape)
+        if not (addresses[active] >= 0).any():
+            return
+        rows = np.where(active, addresses, -1).reshape(-1, self.like.threads)
+        instruction, expected = self.like.calls[len(self.shifts)]
+        if self.like.numbers.get(place) != instruction or (rows[0] != expected[: self.like.threads]).any():
+            raise _EnoughError
+        lane = int((rows[0] >= 0).argmax())
+        self.shifts.append(np.where(rows[1:, lane] >= 0, rows[1:, lane] - rows[0, lane], 0))
+        self.apart.append(len(rows) - int(moved_as_one(rows).sum()))
+        if len(self.shifts) == self.asked:
+            raise _EnoughError
+
+    def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
+        """Leaves out no trip, as the recorder."""
+
+
 class Recorder(_UntilEnough):
     """An evaluator that keeps the addresses of all accesses.
 
@@ -308,10 +342,10 @@ class Recorder(_UntilEnough):
     def accesses(
         self, groups: int, group: Values, index: Values, step: Values | None, moved: Values | None, kept: Values
     ) -> Accesses:
-        """Returns accesses of blocks, by number; `groups` of the executed blocks stand for them, as `Accesses` says."""
+        """Returns the calls that are kept; `groups` of the executed blocks stand for others, as `Accesses` says."""
         calls = [self.calls[call] for call in kept]
         step = np.zeros((len(calls), 3), np.int64) if step is None else step[kept]
-        moved = np.zeros((len(group), len(self.facts)), np.int64) if moved is None else moved
+        moved = np.zeros((len(group), len(calls)), np.int64) if moved is None else moved
         place = np.array([number for number, _ in calls], np.int64)
         kind, width = np.array(self.facts, np.int64).T
         addresses = np.stack([row[: groups * self.threads] for _, row in calls])

@@ -1,8 +1,9 @@
 """Executes blocks of a launch trip by trip, and walks their accesses through the caches of a chip.
 
 Most addresses are affine in the block index: then a few neighbouring blocks are executed, and those of some waves are walked.
-So they are where blocks differ by where each instruction begins, of which the first calls of all blocks tell. Otherwise
-consecutive blocks of a few SMs are executed and walked, with their share of L2.
+So they are where blocks differ by where each instruction begins, of which the first calls of all blocks tell; or by where each
+of its calls begins, as where an address wraps, if all of these can be executed. Otherwise consecutive blocks of a few SMs are
+executed and walked, with their share of L2.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from warpsim.frontends.flow import Flow, Place, place
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.integers import Values
 from warpsim.frontends.keys import keys_of
-from warpsim.frontends.recorder import WALKED, BlockIndex, Firsts, Recorder, kind_of, moved_as_one
+from warpsim.frontends.recorder import WALKED, BlockIndex, Firsts, Recorder, Shifts, kind_of, moved_as_one
 from warpsim.units import WARP_LANES
 
 MOST_THREADS = 16384
@@ -39,6 +40,9 @@ _FEWEST_CALLS, _CALLS_FOR_LOADS = 32, 128
 _MOST_THREADS_OF_FIRSTS, _THREADS_TOGETHER = 1_500_000, 65_536
 """Threads that are executed for the sake of the first calls of instructions, as many as in four waves of the largest chip; and
 those of them that are executed together."""
+
+_MOST_WORK_OF_SHIFTS = 600_000_000
+"""Instructions of threads that are executed for the sake of where each call begins, about."""
 
 _FAR_SHARES = (0.23, 0.81)
 """Where in a grid those blocks are that tell whether addresses are affine in the block index all over it."""
@@ -151,9 +155,11 @@ def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict
         calls = recorder.first_calls(min(len(recorder.calls), max(fewest, int(_MOST_OF_SEVERAL_LOOPS / (lines * waves)))))
     order = _middle(geometry, min(geometry.blocks, wave * waves))
     if step is None and recorder.blocks_differ_by_instruction():
-        moved = _moved(given, recorder, order)
+        moved = _moved(given, recorder, order, calls)
     if step is None and moved is None:
-        return None
+        moved = _moved_by_call(given, recorder, order, calls)
+        if moved is None:
+            return None
     index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
     accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
     part = recorder.part(calls)
@@ -191,11 +197,12 @@ def _neighbours(geometry: Geometry) -> list[BlockIndex]:
     return [(x, y, z) for x, y, z in dict.fromkeys(found)]
 
 
-def _moved(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Values | None:
-    """Returns by how much the addresses of each instruction are further in some blocks than in the recorder's first one.
+def _moved(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> Values | None:
+    """Returns by how much the addresses of some calls are further in some blocks than in the recorder's first one.
 
-    None: that cannot be known from the first calls of the instructions, or there are too many threads. A few blocks may lie where
-    an address wraps; they are taken to be moved as their first thread is.
+    They are moved by the same in all calls of an instruction. None: that cannot be known from the first calls of the
+    instructions, or there are too many threads. A few blocks may lie where an address wraps; they are taken to be moved as their
+    first thread is.
     """
     if len(order) * recorder.threads > _MOST_THREADS_OF_FIRSTS:
         return None
@@ -215,4 +222,24 @@ def _moved(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Values 
             moved[begin : begin + len(blocks) - 1, number] = np.where(rows[1:, lane] >= 0, rows[1:, lane] - rows[0, lane], 0)
         if (apart > _MOST_APART * len(order)).any():
             return None
-    return moved
+    return moved[:, [recorder.calls[call][0] for call in calls]]
+
+
+def _moved_by_call(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> Values | None:
+    """Returns the same as `_moved` where calls of an instruction are moved differently; None: it may also take too long."""
+    last = int(calls.max(initial=-1)) + 1  # 0 where the recorder's first block makes no call
+    work = recorder.executed * last / len(recorder.calls) * len(order) * recorder.threads
+    if not last or recorder.gaps or recorder.most_trips is not None or work > _MOST_WORK_OF_SHIFTS:
+        return None
+    found: list[Values] = []
+    apart, together = np.zeros(last), max(1, _THREADS_TOGETHER // recorder.threads)
+    for begin in range(0, len(order), together):
+        shifts = Shifts(given, order[begin : begin + together], recorder, last)
+        shifts.runs_to_the_end()
+        if len(shifts.shifts) < last:
+            return None
+        found.append(np.stack(shifts.shifts, axis=1))
+        apart += shifts.apart
+        if apart.mean() > _MOST_APART * len(order):
+            return None
+    return np.concatenate(found)[:, calls]
