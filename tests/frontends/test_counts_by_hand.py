@@ -277,3 +277,14 @@ extern "C" __global__ void k(float *out) {
     assert sectors_of(kernel) == [32.0]
     (update,) = [one for _, one in walk(kernel.body) if getattr(one, "op", "") == "reduction"]
     assert update.access.contended_addresses == 1
+
+
+@pytest.mark.parametrize(("n", "share"), [(724, 46 * 362 / 2**15), (924, 58 * 462 / 2**15)])
+def test_a_grid_that_is_larger_than_what_is_worked_on(n, share):
+    """Of 64 x 64 blocks of 16 x 16 threads, two rows a warp, those leave that are beyond n - 1 columns and n rows."""
+    body = """
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= n - 1 || y >= n) return;
+    out[y * 1024 + x] = i;"""
+    found = counts(imported(body, "sm_90", ((64, 64), (16, 16)), f"n={n}", "float *out, int n"))
+    assert found["store"] == pytest.approx(share, rel=0.03)

@@ -41,6 +41,9 @@ MAX_STEPS = 400_000
 _MOST_STEPS_IF_THEY_DIFFER, _MOST_STEPS_ANYWAY = 10_000, 1_000
 """The most of these after which more blocks are executed: where the first ones may differ, and where they do not."""
 
+_MOST_SAMPLED_THREADS = 1 << 18
+"""Threads of the blocks that are executed where these differ and few instructions are executed, as many as take the same time."""
+
 _INSTRUCTION_BYTES = 16
 """Bytes of an instruction, from Volta on."""
 
@@ -83,7 +86,10 @@ def evaluate(given: Given) -> Evaluation:
     most = _MOST_STEPS_IF_THEY_DIFFER if found.blocks_differ else _MOST_STEPS_ANYWAY
     if found.whole_grid or few.executed > most:
         return found
-    return Evaluator(given, given.geometry.sample(MORE_SAMPLED_THREADS)).run()
+    threads = MORE_SAMPLED_THREADS
+    if found.blocks_differ:
+        threads = max(threads, min(_MOST_SAMPLED_THREADS, threads * _MOST_STEPS_ANYWAY // few.executed))
+    return Evaluator(given, given.geometry.sample(threads)).run()
 
 
 class Evaluator:
