@@ -296,8 +296,8 @@ class Emitter:
         by_line = distances is None or one.line not in self.lines_with_unknown
         named = self._named(one, op, by_line=by_line) if addresses is None else None
         if distances is not None and named is None:
-            in_l1 = is_local and (op == "store" or hit is None or hit.l1 == 1.0)
-            if op != "smem" and not in_l1:  # it matters where they begin
+            hits_anywhere = is_local and (op == "store" or hit is None or hit.l1 == 1.0)
+            if op != "smem" and not hits_anywhere:  # it matters where they begin
                 self._note_unknown_begin(one, "a place of its own on the stack" if is_local else "data of its own")
             tally, addresses = distances, distances.pattern()
         if addresses is None:

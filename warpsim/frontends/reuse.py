@@ -86,7 +86,7 @@ def hits_of(
     recorder = recorder_of(_neighbours(geometry))
     walked = _walked(given, recorder, caches, wave) if recorder.execute_blocks() else {}
     found = _by_place(recorder, walked or {})
-    if walked is None:
+    if walked is None:  # a few SMs stand for all
         resident = min(caches.resident, -(-geometry.blocks // caches.sms))
         of_an_sm = resident * (2 if geometry.blocks > caches.sms * resident else 1)
         most = max(1, min(caches.sms, MOST_THREADS // (of_an_sm * geometry.block_warps * WARP_LANES)))
@@ -104,6 +104,7 @@ def hits_of(
 
 
 def _by_place(recorder: Recorder, walked: Mapping[int, Hits]) -> dict[Place, Hits]:
+    """Returns the hits of each access that is walked, of which those by number are given."""
     return {each: walked[number] for each, number in recorder.numbers.items() if number in walked}
 
 
@@ -144,22 +145,27 @@ def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict
 
     None: the addresses of a few blocks do not tell those of all others.
     """
+
+    def first_calls(most_lines: int) -> Values:
+        """Returns the first calls of so many waves that make so many lines, or the fewest that are walked in any case."""
+        return recorder.first_calls(min(len(recorder.calls), max(fewest, int(most_lines / (lines * waves)))))
+
     geometry, step, moved = given.geometry, recorder.block_steps(), None
     lines = wave * geometry.block_warps * recorder.lines_of_an_access()
     fewest = min(len(recorder.calls), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
     enough = len(recorder.calls) if lines * len(recorder.calls) * _FEWEST_WAVES <= MOST_WALKED else fewest
     waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * enough))), -(-geometry.blocks // wave))
-    calls = recorder.first_calls(min(len(recorder.calls), max(fewest, int(MOST_WALKED / (lines * waves)))))
+    calls = first_calls(MOST_WALKED)
     if recorder.cut_short(np.arange(len(calls))):
         waves = min(waves, _FEWEST_WAVES)
-        calls = recorder.first_calls(min(len(recorder.calls), max(fewest, int(_MOST_OF_SEVERAL_LOOPS / (lines * waves)))))
+        calls = first_calls(_MOST_OF_SEVERAL_LOOPS)
     order = _middle(geometry, min(geometry.blocks, wave * waves))
     if step is None and recorder.blocks_differ_by_instruction():
         moved = _moved(given, recorder, order, calls)
     if step is None and moved is None:
         moved = _moved_by_call(given, recorder, order, calls)
-        if moved is None:
-            return None
+    if step is None and moved is None:
+        return None
     index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
     accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
     part = recorder.part(calls)
