@@ -12,6 +12,7 @@ from tests.support.listings import kernel, only
 from warpsim.frontends import recorder
 from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits, notes_of_caches
 from warpsim.frontends.errors import AssumptionWarning
+from warpsim.frontends.excerpt import Excerpt, excerpt
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.reuse import _neighbours
 from warpsim.frontends.timing import NO_TIMES, Times, Timing
@@ -148,7 +149,7 @@ def test_what_came_last_stays_in_l2(halves, part, kept):
         group=np.zeros(8, np.int64), index=np.arange(8)[:, None] * [1, 0, 0], step=np.full((32, 3), 2048),
         moved=np.zeros((8, 32), np.int64),
     )  # fmt: skip
-    found = hits(moving, replace(ONE_SM, halves=halves), 1, 512, part or 1.0, complete=part > 0)
+    found = hits(moving, replace(ONE_SM, halves=halves), 1, 512, Excerpt.of_equal(32, part or 1.0), complete=part > 0)
     assert found[1].kept == pytest.approx(kept) and found[1].l2 == 0
 
 
@@ -227,26 +228,75 @@ def test_accesses_that_are_left_out_fill_l2_too():
     own = [(1, np.stack([4096 * (7 * block + n + 1) + 4 * LANES for block in range(4)])) for n in range(6)]
     given = accesses(shared, *own, kind=BYPASS_L1)
     assert hits(given, small, 1, 4)[0].l2 == 0.75
-    assert hits(given, small, 1, 4, 0.25)[0].l2 == 0
+    assert hits(given, small, 1, 4, Excerpt.of_equal(7, 0.25))[0].l2 == 0
+    own_ones_are_all = Excerpt(0.25, np.array([4.0, *[1.0] * 6]), np.zeros(7, np.bool_))
+    assert hits(given, small, 1, 4, own_ones_are_all)[0].l2 == 0.75
+
+
+@pytest.mark.parametrize(("resident", "blocks"), [(1, 4), (2, 8)])
+def test_blocks_of_which_a_part_is_walked_share_in_l1_what_they_access_to_their_ends(resident, blocks):
+    """All read the same four lines, of two thousand calls. Each time they are in L1, or in the part of a block long ago."""
+    chip = replace(ONE_SM, resident=resident)
+    given = accesses(*((n, np.stack([128 * n + 4 * LANES] * blocks)) for n in range(4)))
+    found = [
+        hits(given, chip, 1, 1000, Excerpt(part, np.full(4, 1 / part), np.full(4, to_the_end)))[0]
+        for part, to_the_end in ((1.0, False), (1 / 500, True), (1 / 500, False))
+    ]
+    assert found[0].l1 == found[1].l1 > 0.99
+    assert found[2].l1 < 0.01 and found[2].l2 > 0.99
+
+
+def test_an_excerpt_says_how_many_lines_are_left_out_and_which_stay():
+    """An instruction reads a line a call, another one a word after another, and a third one the same line each time."""
+    ways = (0, 128), (2**20, 4), (2**30, 0)
+    rows = [(number, base + step * n + 0 * LANES) for n in range(128) for number, (base, step) in enumerate(ways)]
+    few = np.arange(3 * 16)
+    found = excerpt(rows, few, 3.0 * 112)
+    assert found.part == 1 / 8
+    assert found.more[:3].tolist() == [8, 4, 1] and found.to_the_end.reshape(-1, 3).all(axis=0).tolist() == [False, False, True]
+    assert not found.to_the_end.reshape(-1, 3)[:, :2].any()
+    twice = excerpt(rows, few, 3.0 * 240)  # as many calls again are not among the rows
+    assert twice.part == 1 / 16 and twice.more[:3].tolist() == [16, 8, 2]
+    assert excerpt([(0, np.full(32, -1))], np.array([0]), 0.0).more.tolist() == [0]
 
 
 def test_shared_memory_takes_its_part_of_the_data_cache():
     plain = caches_of(80, Resources(), 8)
-    assert (plain.sms, plain.resident, plain.l1_bytes, plain.l2_bytes) == (108, 8, 192 * 1024, 40 * 2**20)
+    assert (plain.sms, plain.resident, plain.l1_bytes, plain.l2_bytes) == (108, 8, (192 - 32) * 1024, 40 * 2**20)
 
     class WithShared(Resources):
         shared_bytes_per_block = 11 * 1024
 
     assert caches_of(80, WithShared(), 8).l1_bytes == (192 - 100) * 1024  # 8 blocks of 12 KiB
+    assert caches_of(70, Resources(), 8).l1_bytes == 128 * 1024
     assert caches_of(86, Resources(), 8, "a40").l2_bytes == 6 * 2**20
     assert caches_of(61, Resources(), 8) is None
+
+
+@pytest.mark.parametrize(
+    ("arch", "threads", "registers", "kib", "set_aside"),
+    [
+        (75, 128, 32, 8, 64), (75, 1024, 32, 4, 32), (80, 1024, 32, 0, 8), (80, 256, 32, 0, 32), (80, 128, 210, 42, 100),
+        (86, 256, 40, 0, 8), (86, 512, 40, 8, 32), (86, 256, 128, 8, 64), (86, 256, 255, 8, 16), (86, 1024, 32, 8, 16),
+        (86, 256, 32, 16, 100), (89, 256, 40, 0, 16), (89, 128, 40, 0, 32), (89, 256, 128, 8, 64), (89, 256, 168, 16, 32),
+        (90, 1024, 32, 0, 8), (90, 256, 64, 0, 32), (120, 256, 40, 4.125, 64), (120, 1024, 40, 4.125, 8),
+    ],
+)  # fmt: skip
+def test_drivers_set_so_much_aside_for_shared_memory(arch, threads, registers, kib, set_aside):
+    """As reports have it, apart from kernels of one launch alone."""
+
+    class Given:
+        registers_per_thread, shared_bytes_per_block = registers, round(kib * 1024)
+
+    unified = {75: 96, 80: 192, 86: 128, 89: 128, 90: 256, 120: 128}[arch]
+    assert caches_of(arch, Given(), threads // 32).l1_bytes == (unified - set_aside) * 1024
 
 
 def test_a_named_chip_has_its_own_caches():
     """Also where the code is that of another architecture."""
     h100 = caches_of(80, Resources(), 8, "h100")
-    assert (h100.l1_bytes, h100.l2_bytes, h100.halves) == (256 * 1024, 50 * 2**20, 2)
-    assert caches_of(90, Resources(), 8, "l40").l1_bytes == 128 * 1024
+    assert (h100.l1_bytes, h100.l2_bytes, h100.halves) == ((256 - 32) * 1024, 50 * 2**20, 2)
+    assert caches_of(90, Resources(), 8, "l40").l1_bytes == (128 - 16) * 1024
     assert caches_of(75, Resources(), 8, "rtx2080ti").l2_bytes == 5_767_168
     assert caches_of(61, Resources(), 8, "h100") == h100
     assert [*notes_of_caches(80, "h100"), *notes_of_caches(90), *notes_of_caches(80, "none")] == []
@@ -257,18 +307,18 @@ def chip(name, **other):
 
 
 @pytest.mark.parametrize(
-    ("arch", "gpu", "l1_of", "l2_of", "notes"),
+    ("arch", "gpu", "l1_kib", "l2_of", "notes"),
     [
-        (80, chip("h200"), "h100", "h100", ["the L2 cache of mine is not known: that of h100, 50 MiB, stands for it"]),
-        (90, chip("a40", architecture=None), "h100", "h100", ["L1 cache of mine .* of sm_90 stands", "L2 .* of h100"]),
-        (80, "titan_x", "a100", "a100", ["L1 cache of titan_x .* of sm_80 stands", "L2 cache of titan_x .* of a100, 40 MiB"]),
-        (80, chip("rtx5090", architecture="sm_100"), "b200", "b200", ["the L2 cache of mine .*that of b200, 126.5 MiB"]),
-        (80, chip("rtx5090", architecture="sm_103"), "b200", "b200", ["L1 cache of mine .* of sm_100 stands", "L2 .* of b200"]),
+        (80, chip("h200"), 224, "h100", ["the L2 cache of mine is not known: that of h100, 50 MiB, stands for it"]),
+        (90, chip("a40", architecture=None), 224, "h100", ["L1 cache of mine .* of sm_90 stands", "L2 .* of h100"]),
+        (80, "titan_x", 184, "a100", ["L1 cache of titan_x .* of sm_80 stands", "L2 cache of titan_x .* of a100, 40 MiB"]),
+        (80, chip("rtx5090", architecture="sm_100"), 224, "b200", ["the L2 cache of mine .*that of b200, 126.5 MiB"]),
+        (80, chip("rtx5090", architecture="sm_103"), 224, "b200", ["L1 cache of mine .* of sm_100 stands", "L2 .* of b200"]),
     ],
 )
-def test_a_note_says_whose_caches_stand_for_those_that_are_not_known(arch, gpu, l1_of, l2_of, notes):
+def test_a_note_says_whose_caches_stand_for_those_that_are_not_known(arch, gpu, l1_kib, l2_of, notes):
     found = caches_of(arch, Resources(), 8, gpu)
-    assert found.l1_bytes == caches_of(90, Resources(), 8, l1_of).l1_bytes
+    assert found.l1_bytes == l1_kib * 1024
     assert found.l2_bytes == caches_of(90, Resources(), 8, l2_of).l2_bytes
     said = list(notes_of_caches(arch, gpu))
     assert len(said) == len(notes) and all(re.search(*pair) for pair in zip(notes, said, strict=True))

@@ -16,7 +16,7 @@ from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.local_memory import STACK_END, interleaved, within_stack
 from warpsim.kernels.instruction import Instruction
 
-IN_L1 = 3 / 8
+IN_L1 = 184 / 512
 LAST = 4 * 127
 """Offset of the last word of the array."""
 
@@ -60,7 +60,7 @@ def test_an_array_that_does_not_fit_into_l1_hits_as_the_line_used_longest_ago_is
 
 @pytest.mark.parametrize("launch", ["32,128", "432,32,163840"], ids=["a wave", "several waves"])
 def test_an_array_that_fits_into_l1_hits(launch):
-    """64 KiB of 192, or 16 KiB of the 28 that shared memory leaves, which the blocks of later waves take over."""
+    """64 KiB of 184, or 16 KiB of the 28 that shared memory leaves, which the blocks of later waves take over."""
     found = accesses(*FILL, *ordered(4, 0, "LDL R9, [R7]"), launch=launch)
     assert found["LDL"].l1_hit == 1.0
 
@@ -80,10 +80,10 @@ def test_stores_are_written_through_and_overwrite_in_l2():
 
 
 def test_an_index_that_depends_on_data_may_be_any_of_the_frame():
-    """Of random words L1 has its share, whatever it replaces: 176 KiB of 512, beside the shared memory that has the indices."""
+    """Of random words L1 has its share, whatever it replaces: 160 KiB of 512, beside the shared memory that has the indices."""
     rows = (*FILL, *read("LDS R4, [R0.X4]", "IMAD R7, R4, 0x4, R1", "LDL R9, [R7]"))
     found = accesses(*rows, launch="32,1024,4096", said="the addresses of LDL depend on data: taken as coalesced")
-    assert found["LDL"].l1_hit == pytest.approx(176 / 512, abs=0.02)
+    assert found["LDL"].l1_hit == pytest.approx(160 / 512, abs=0.02)
     assert accesses(*rows, launch="32,128,512", said="depend on data")["LDL"].l1_hit == 1.0
 
 

@@ -138,7 +138,7 @@ def test_a_recorder_leaves_out_trips_only_where_it_must():
     for made in (whole, part):
         kept = made.first_calls(100)
         assert len(kept) == 100 and {made.calls[call][0] for call in kept} == {0, 1, 2}
-        assert made.left_out(kept).sum() == 851 and made.part(kept) == 100 / 951
+        assert made.left_out(kept).sum() == 851 and made.excerpt(kept).part == 100 / 951
         assert made.left_out(kept)[[0, -1]].tolist() == [0, 0]
 
 
@@ -148,6 +148,14 @@ def test_first_calls_are_of_all_loops_alike():
     assert made.cut_short(np.arange(45)) and not made.cut_short(np.arange(60)) and not made.cut_short(np.arange(40))
     assert np.bincount([made.calls[call][0] for call in made.first_calls(45)]).tolist() == [23, 22]
     assert made.first_calls(61).tolist() == list(range(61))
+
+
+def test_blocks_do_not_find_in_l1_what_the_block_before_has_read_first(monkeypatch):
+    """All read the same 128 KiB, of which an SM's L1 holds 28: each line comes to L1 once for the eight warps of a block."""
+    monkeypatch.setattr(reuse, "MOST_WALKED", 50_000)  # lines of the first 128 accesses
+    long_way = ("LDG.E R5, [R6.64]", "IADD3 R6, P1, R6, 0x80, RZ", "IADD3.X R7, RZ, R7, RZ, P1, !PT")
+    (access,) = found("MOV R6, R12", "MOV R7, R13", *loop(".L_a", 1024, *long_way), launch="6912,256,81920")
+    assert access.l1_hit == pytest.approx(7 / 8, abs=0.01) and access.l2_hit > 0.99
 
 
 def test_the_first_trips_of_a_loop_that_goes_the_other_way_do_not_stand_for_all(monkeypatch):

@@ -20,6 +20,7 @@ _SLOT_BITS = 20  # of a warp in the queue, below its time
 _NO_BARRIER = 2**62
 _RECENT = 4096  # lines of which the latest read of L2 by a GPC is remembered
 _COPY = 2**58  # from the number of a line to that of its copy in the other half of L2
+_PHASE = 2**49  # from the number of a line to that which it has in L1 for blocks in the next phase of their programs
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -203,25 +204,27 @@ def coalesced(recent, gpc, window, line, wanted, begin):  # type: ignore[no-unty
 
 
 @compiled
-def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since, recent, coalescer):  # type: ignore[no-untyped-def]
+def access_caches(lines, masks, count, what, place, begin, caches, sizes, halves, latencies, filled, since, recent, coalescer):  # type: ignore[no-untyped-def]
     """A warp of an SM accesses lines at a time, when L2 has been filled with so many lines.
+
+    `place` is the number of the SM, and the phase of the blocks that share these lines in its L1.
 
     It finds what was used at a time in L1, or when L2 had been filled with so many lines (`since`), or later. Returns the
     sectors that L1 misses, those that L2 misses, too, when the data is there, with how many lines L2 is filled then, how many
     lines L1 has taken in, and the sectors that L2 reads for other SMs as well (`coalesced`).
     """
-    l1_size, l1_cycles = sizes[0], latencies[0]
+    (sm, phase), (l1, l2), l1_size, l1_cycles = place, caches, sizes[0], latencies[0]
     beyond_l1, beyond_l2, arrival, taken_in, together = 0, 0, begin, 0, 0
     half = sm % halves if halves > 1 else -1
     first = sm * l1_size[0] * l1_size[1]
     for k in range(count):
-        missing, way = masks[k], 0
+        missing, way, here = masks[k], 0, lines[k] + phase * _PHASE
         if what == _CACHED:
-            way, missing, ready = look_up(l1, l1_size, first, lines[k], masks[k], since[0], begin)
+            way, missing, ready = look_up(l1, l1_size, first, here, masks[k], since[0], begin)
             taken_in += l1[2][way] == 0
             arrival = max(arrival, ready, begin + l1_cycles)
         elif what == _STORE:
-            way, absent, _ = look_up(l1, l1_size, first, lines[k], masks[k], since[0], begin)
+            way, absent, _ = look_up(l1, l1_size, first, here, masks[k], since[0], begin)
             taken_in += l1[2][way] == 0
             fill(l1, way, absent, begin)
         if missing:
@@ -230,7 +233,7 @@ def access_caches(lines, masks, count, what, sm, begin, l1, l2, sizes, halves, l
                 fill(l1, way, missing, ready)
             beyond_l1 += sectors_in(missing)
             gpc, window = sm // coalescer[0], coalescer[1]
-            if what != _STORE and window > 0 and coalesced(recent, gpc, window, lines[k], missing, begin):
+            if what != _STORE and window > 0 and coalesced(recent, gpc, window, here, missing, begin):
                 together += sectors_in(missing)
             beyond_l2 += sectors_in(absent)
             arrival = max(arrival, ready)
@@ -266,12 +269,14 @@ def start_block(first, block_warps, begin, warp_launch, position, time, state, q
 
 
 @compiled
-def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-def]
+def walk(accesses, timing, chip, phasing, settled, counts):  # type: ignore[no-untyped-def]
     """Walks the accesses of blocks in the order of time; the arguments are those of `caches.hits`, as tuples.
 
     The accesses are those of `caches.Accesses`, or of `caches.ListedAccesses` as lines and masks in `rows`, which begin at
-    `first` for each access and at `warp_first` for each warp. Where `part` of a block's accesses are walked, those that are left
-    out fill L2 when the block ends, and take the place of lines that have not been used for as long.
+    `first` for each access and at `warp_first` for each warp. Those of a block's accesses that are not walked fill L2 when the
+    block ends, such that each instruction has touched `more` times as many lines, and take the place of lines that have not been
+    used for as long. Blocks that begin at different times are in different parts of their programs, as many as `phases`: those in
+    one phase share lines in L1, and all of them those that a block accesses `to_the_end`.
 
     The blocks stand in seats, and their warps have slots, whose local memory is `region` bytes apart. The accesses of a warp's
     program are its positions. A warp comes to a position when it has spent the cycles of the instructions before, and has what it
@@ -284,15 +289,17 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
     the sectors that L2 reads for several SMs of a GPC at once, beyond those for the first one.
     """
     addresses, place, kind, width, block_warps, group, index, step, moved, rows, first, warp_first = accesses
-    spent, arrives, lead, barriers, furthest, part, left, since_gap = timing
+    spent, arrives, lead, barriers, furthest, more, left, since_gap = timing
+    to_the_end, phases = phasing
     sms, resident, sizes, halves, coalescer, region, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
     listed, seats = len(warp_first) > 1, sms * resident
     blocks = (len(warp_first) - 1) // block_warps if listed else len(group)
-    l1, l2 = empty_cache(sms * sizes[0][0] * sizes[0][1]), empty_cache(sizes[1][0] * sizes[1][1])
+    both = empty_cache(sms * sizes[0][0] * sizes[0][1]), empty_cache(sizes[1][0] * sizes[1][1])  # L1 and L2
     recent = np.full((3, (sms // coalescer[0] + 1) * _RECENT if coalescer[1] > 0 else 1), -1, np.int64)
     lines, masks = np.zeros(2 * LANES, np.int64), np.zeros(2 * LANES, np.int64)
-    filled, filled_by = np.int64(1), np.zeros(seats, np.int64)  # lines with which L2 has been filled, and of these, by a block
+    filled, filled_by = np.int64(1), np.zeros(seats)  # lines that have filled L2, and those that a block fills it with at its end
     block_of, passed, next_block = np.full(seats, -1, np.int64), np.zeros(seats, np.int64), np.int64(0)
+    phase = np.zeros(seats, np.int64)
     slots = seats * block_warps
     position, time, state = np.zeros(slots, np.int64), np.zeros(slots, np.int64), np.full(slots, _ENDED, np.int64)
     awaited = np.zeros((slots, furthest), np.int64)  # by position: from when on the data is there that a warp waits for at it
@@ -326,11 +333,11 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                     shift += slot * region
                 count = lines_of(addresses[call, lane : lane + LANES], shift, width[call], lines, masks)
             if count > 0:
-                what, before = kind[call] & ~_LOCAL, filled
+                what, before, here = kind[call] & ~_LOCAL, filled, (sm, phase[seat] * (1 - to_the_end[call]))
                 beyond_l1, beyond_l2, arrival, filled, taken_in, together = access_caches(
-                    lines, masks, count, what, sm, begin, l1, l2, sizes, halves, latencies, filled, since[slot], recent, coalescer
+                    lines, masks, count, what, here, begin, both, sizes, halves, latencies, filled, since[slot], recent, coalescer
                 )
-                filled_by[seat] += filled - before
+                filled_by[seat] += (filled - before) * (more[call] - 1.0)
                 brought[0, at] += 1
                 brought[1, at] += taken_in
                 brought[2, at] += filled - before
@@ -382,10 +389,12 @@ def walk(accesses, timing, chip, settled, counts):  # type: ignore[no-untyped-de
                     state[slot], time[slot] = _RUNS, latest + barrier_cycles
                     heapq.heappush(queue, time[slot] << _SLOT_BITS | slot)
         elif next_block < blocks:
-            filled += np.int64(filled_by[seat] * (1.0 / part - 1.0))
-            filled_by[seat] = 0
+            filled += np.int64(filled_by[seat])
+            filled_by[seat] = 0.0
             if block < seats:
                 latest += hashed(seat, latest)  # later waves are in no common phase
+            if phases > 1:  # what the block before has accessed in the same phase is long ago
+                phase[seat] = next_block // seats * phases + hashed(hashed(next_block, 1 << 30) + latest, phases)
             block_of[seat], passed[seat] = next_block, 0
             next_block += 1
             awaited[seat * block_warps : (seat + 1) * block_warps] = 0

@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsim.frontends.excerpt import Excerpt
 from warpsim.frontends.local_memory import REGION_BITS
 from warpsim.frontends.timing import NO_TIMES, Times, Timing, times_of
 from warpsim.hardware import files as params
 from warpsim.hardware.architectures import newest_up_to, number_of
 from warpsim.hardware.gpu import Gpu, load_gpu
-from warpsim.hardware.residency import Resources, occupancy
+from warpsim.hardware.residency import Residency, Resources, occupancy
 from warpsim.units import SECTOR_BYTES
 
 CACHED, BYPASS_L1, STORE = 0, 1, 2
@@ -38,6 +39,10 @@ LOCAL = 4
 
 _COLUMNS, _BEYOND_L2 = 8, 4
 """Counts of `cache_walk.walk`, and the place of the sectors that miss L1 and L2."""
+
+
+_MOST_PHASES = 256
+"""Parts of a program in which blocks can be at the same time."""
 
 
 @dataclass(frozen=True)
@@ -204,20 +209,27 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
         return None
     table, chip = _table(), source.chip
     facts = table[source.l1_of]
-    if block_warps > chip.sm.max_block_warps or not (resident := occupancy(chip, resources, block_warps).blocks):
+    if block_warps > chip.sm.max_block_warps or not (residency := occupancy(chip, resources, block_warps)).blocks:
         return None
     mib = table["l2_mib"][source.l2_of]
-    needed = resident * (resources.shared_bytes_per_block + chip.sm.shared_overhead_bytes) / 1024
-    if not resources.shared_bytes_per_block:
-        needed = 0
-    shared = next((kib for kib in facts["shared_kib"] if kib >= needed), facts["shared_kib"][-1])
-    l1 = max(facts["unified_kib"] - shared, 4) * 1024
+    of_block = (resources.shared_bytes_per_block + chip.sm.shared_overhead_bytes) / 1024
+    l1 = max(facts["unified_kib"] - _set_aside(facts, of_block, residency), 4) * 1024
     halves = 2 if source.l2_of in table["l2_in_halves"] else 1
     coalescer = table["coalescers"].get(chip.name, {"gpcs": chip.sms, "window_cycles": 0})
     gpc_sms = -(-chip.sms // coalescer["gpcs"])
-    return Caches(
-        resident, chip.sms, l1, round(mib * 2**20), table["ways"], halves, gpc_sms, coalescer["window_cycles"], times_of(chip)
-    )
+    window, l2 = coalescer["window_cycles"], round(mib * 2**20)
+    return Caches(residency.blocks, chip.sms, l1, l2, table["ways"], halves, gpc_sms, window, times_of(chip))
+
+
+def _set_aside(facts: Mapping[str, Any], of_block: float, residency: Residency) -> int:
+    """Returns how many KiB of the unified data cache a driver sets aside for shared memory, of which a block takes so many."""
+    sizes: list[int] = facts["shared_kib"]
+    limits = residency.limits
+    by_warps = [min(times * limits["warps"], limits["blocks"]) for times in (facts["counted_times"], 1)]
+    if min(limits["warps"], limits["registers"]) == 1:
+        by_warps = [1]
+    counted = next((blocks for blocks in by_warps if blocks * of_block <= sizes[-1]), residency.blocks)
+    return next((kib for kib in sizes if kib >= counted * of_block), sizes[-1])
 
 
 @cache
@@ -226,7 +238,13 @@ def _table() -> Mapping[str, Any]:
 
 
 def hits(
-    accesses: Accesses | ListedAccesses, caches: Caches, sms: int, blocks: int, part: float = 1.0, *, complete: bool = True
+    accesses: Accesses | ListedAccesses,
+    caches: Caches,
+    sms: int,
+    blocks: int,
+    of_block: Excerpt | None = None,
+    *,
+    complete: bool = True,
 ) -> dict[int, Hits]:
     """Walks accesses through the caches; returns instruction -> hits.
 
@@ -237,9 +255,10 @@ def hits(
         caches: those of the chip.
         sms: SMs that share the blocks.
         blocks: blocks of the whole launch, which decides how much of L2 belongs to these SMs.
-        part: share of a block's accesses that are walked.
-        complete: whether the walked accesses are known to be that share, on which it depends what a launch leaves in L2.
+        of_block: what is known of a block beside the accesses that are walked; None: they are all that it makes.
+        complete: whether it is known which share of a block's accesses is walked, on which it depends what a launch leaves in L2.
     """
+    of_block = Excerpt.of_equal(len(accesses.place)) if of_block is None else of_block
     share = min(1.0, sms * caches.resident / min(blocks, caches.sms * caches.resident))
     line = _table()["line_bytes"]
     l1_sets, l2_sets = (max(1, round(size / (line * caches.ways))) for size in (caches.l1_bytes, share * caches.l2_bytes))
@@ -261,21 +280,22 @@ def hits(
     left = np.zeros(len(timing.spent), np.int64)
     if isinstance(accesses, Accesses) and accesses.left is not None:
         left[:-1] = accesses.left
-    order = timing.spent, timing.arrives, timing.lead, timing.barriers, furthest, part, left, _since_gaps(left)
+    order = timing.spent, timing.arrives, timing.lead, timing.barriers, furthest, of_block.more, left, _since_gaps(left)
     sizes = ((l1_sets, caches.ways), (l2_sets, caches.ways))
     latencies = times.l1, times.l2, np.array(times.memory, np.int64)
     starts = float(times.launch_interval), times.warp_launch, times.block_launch, times.barrier
     wave = min(sms * caches.resident, walked)
     first = max(wave, walked - wave)
     window = 0 if times is NO_TIMES else caches.window  # accesses in turn are at no times
+    phases = min(max(1, round(1.0 / of_block.part)), _MOST_PHASES)
     shape = sms, caches.resident, sizes, caches.halves, (caches.gpc_sms, window), 1 << REGION_BITS
-    walk(given, order, (*shape, latencies, *starts), first, walked_counts)
+    walk(given, order, (*shape, latencies, *starts), (of_block.to_the_end, phases), first, walked_counts)
     later = max(1.0, (share * blocks - first) / (walked - first)) if walked > first else 0.0
     counts = walked_counts[0] + later * walked_counts[1]
     stores = np.unique(accesses.place[accesses.kind & ~LOCAL == STORE])
     kept = np.zeros(len(counts))
     if complete:
-        kept[stores] = _kept(counts[:, _BEYOND_L2], stores, caches, part * (first + later * (walked - first)) / blocks)
+        kept[stores] = _kept(counts[:, _BEYOND_L2], stores, caches, of_block.part * (first + later * (walked - first)) / blocks)
     return {place: _summary(row, kept[place]) for place, row in enumerate(counts) if row[0] > 0}
 
 

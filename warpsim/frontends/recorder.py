@@ -16,6 +16,7 @@ from warpsim.frontends.caches import BYPASS_L1, CACHED, LOCAL, STORE, Accesses
 from warpsim.frontends.dependences import Waits
 from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
 from warpsim.frontends.evaluation import Evaluation, Given, add_counts
+from warpsim.frontends.excerpt import Excerpt, excerpt
 from warpsim.frontends.flow import Place
 from warpsim.frontends.integers import UNKNOWN, Values, array
 from warpsim.frontends.local_memory import FIRST_REGION, interleaved, within_stack
@@ -326,9 +327,10 @@ class Recorder(_UntilEnough):
         found: Values = np.diff(place[[*kept, len(self.calls)]], prepend=-1) - 1
         return found
 
-    def part(self, kept: Values) -> float:
-        """Returns which part of the calls of a block those that are kept are."""
-        return len(kept) / (len(kept) + float(self.left_out(kept).sum()))
+    def excerpt(self, kept: Values) -> Excerpt:
+        """Returns what is known of a block beside the calls that are kept."""
+        rows = [(number, row[: self.threads]) for number, row in self.calls]
+        return excerpt(rows, kept, float(self.left_out(kept).sum()))
 
     def lines_of_an_access(self) -> float:
         """Returns how many lines an access of a warp touches, on average."""

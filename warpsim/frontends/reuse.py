@@ -168,15 +168,14 @@ def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict
         return None
     index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
     accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
-    part = recorder.part(calls)
-    return hits(accesses, caches, caches.sms, geometry.blocks, part, complete=recorder.complete)
+    return hits(accesses, caches, caches.sms, geometry.blocks, recorder.excerpt(calls), complete=recorder.complete)
 
 
 def _walked_of_some(recorder: Recorder, caches: Caches, count: int, sms: int, blocks: int) -> dict[int, Hits]:
     """Walks all that is recorded of consecutive blocks, on a few SMs, of the blocks of a launch; returns as `_walked`."""
     all_calls, none = np.arange(len(recorder.calls)), np.zeros((count, 3), np.int64)
     accesses = recorder.accesses(count, np.arange(count), none, None, None, all_calls)
-    return hits(accesses, caches, sms, blocks, recorder.part(all_calls), complete=recorder.complete)
+    return hits(accesses, caches, sms, blocks, recorder.excerpt(all_calls), complete=recorder.complete)
 
 
 def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
