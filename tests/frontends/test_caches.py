@@ -16,6 +16,7 @@ from warpsim.frontends.excerpt import Excerpt, excerpt
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.reuse import _neighbours
 from warpsim.frontends.timing import NO_TIMES, Times, Timing
+from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.traversal import walk
 
@@ -362,6 +363,23 @@ def test_a_transposition_stores_the_words_of_a_sector_one_after_another():
     """A block of 32 x 8 threads stores columns of 8 words, the words of a sector, in each of four instructions."""
     stores = [one for one in load("transpose_naive") if one.op == "store"]
     assert {one.access.l2_hit for one in stores} == {7 / 8}
+
+
+@pytest.mark.parametrize(("words", "sectors"), [(0, 4), (4, 5 + 2), (8, 4)])
+def test_l2_takes_in_sectors_that_two_warps_store_from_both(words, sectors):
+    """Behind 4 words, a warp writes the halves of two sectors: memory moves each of these once, but L2 takes in both halves."""
+    copy = """
+        S2R R0, SR_CTAID.X
+        S2R R2, SR_TID.X
+        IMAD R0, R0, 0x80, R2
+        IMAD.MOV.U32 R3, RZ, RZ, 0x4
+        IMAD.WIDE R4, R0, R3, c[0x0][0x160]
+        STG.E [R4.64+{}], R2
+        EXIT"""
+    (store,) = [one for one in only(kernel(*copy.format(hex(4 * words)).split("\n")[1:]), Instruction) if one.op == "store"]
+    found = access_transactions(ws.load_gpu("a100"), store)
+    assert found.requests * found.port_sectors == pytest.approx(sectors)
+    assert found.requests * found.bytes_per_request == pytest.approx(4 * 32, rel=0.01)
 
 
 def test_a_stencil_finds_the_rows_of_its_block_in_l1():

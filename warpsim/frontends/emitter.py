@@ -324,20 +324,20 @@ class Emitter:
             access = _with_hits(access, hit, op)
         fields["access"] = access
         if tally is not None and op != "smem" and (known := tally.warps - tally.unknown) > 0:
-            sectors, lines = tally.sectors / known, tally.lines / known
-            if hit is not None and hit.sectors > 0.0:
-                sectors = hit.sectors
+            asked, lines = tally.sectors / known, tally.lines / known
+            sectors = asked if hit is None or hit.sectors <= 0.0 else hit.sectors
             if op in ATOMIC_OPS and tally.updates > 0:
                 cost["updates"] = max(1, round(tally.updates / known))
             if op in ATOMIC_OPS and self.sampled is not None:
                 fields["access"] = access.model_copy(update={"contended_addresses": self.sampled.contended(self.accesses[place])})
             of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})
-            if abs(sectors - of_pattern) > SPREAD * of_pattern:
+            enters = asked if op == "store" else sectors  # L2 takes in all that is stored, also what it writes to memory once
+            if max(abs(sectors - of_pattern), abs(enters - of_pattern)) > SPREAD * of_pattern:
                 cost["requests"] = max(1, round(lines))
                 cost["bytes_per_request"] = round(sectors * SECTOR_BYTES / cost["requests"], 3)
                 if op == "store":
                     written = width * tally.threads / tally.warps
-                    cost["port_sectors"] = round(port_sectors(sectors, written, lines) / cost["requests"], 3)
+                    cost["port_sectors"] = round(port_sectors(asked, written, lines) / cost["requests"], 3)
             if place[1] in self.runs:
                 cost |= self.runs[place[1]].costs(place[1], addresses, width)
 
