@@ -109,6 +109,68 @@ def test_other_addresses_stay_unknown(rows):
     assert ["the addresses of LDG.E depend on data: taken as coalesced" in str(each.message) for each in found] == [True]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["IMNMX R8, R8, 0x64, PT", "IMNMX R8, R8, RZ, !PT"],
+        ["VIADDMNMX R8, R8, 0x1, R5, PT"],
+        ["VIMNMX3 R8, R8, R5, 0x64, PT"],
+        ["ISETP.GE.AND P0, PT, R8, 0x64, PT", "SEL R8, R8, RZ, !P0"],
+        ["ISETP.GE.AND P0, PT, R8, 0x64, PT", "@P0 MOV R8, RZ"],
+        ["ISETP.GE.AND P0, PT, R8, 0x64, PT", "MOV R10, RZ", "@!P0 MOV R10, R8", "MOV R8, R10"],
+    ],
+)
+def test_a_number_is_taken_to_be_within_the_bounds_in_which_it_is_held(rows):
+    """All numbers but two or so are beyond 100; what stands in their place would be one row for all blocks."""
+    row = of_row([*rows, "MOV R12, R0"])
+    one = last(*row["rows"], "LDG.E R4, [R2.64]", arguments=row["arguments"], launch="4096,128")
+    assert shape(one) == ("coalesced", 1, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "share"),
+    [
+        (["ISETP.GE.U32.AND P0, PT, R8, 0x10, PT", "@P0 IADD3 R8, R8, -0x10, RZ"], 0.0),  # another row, as in a division
+        (["ISETP.NE.AND P0, PT, R9, R9, PT", "SEL R8, R8, RZ, P0"], 1.0),  # a condition that is known: no block has its row
+    ],
+)
+def test_conditions_on_numbers_that_are_made_up_choose_as_others_do(rows, share):
+    row = of_row([*rows, "MOV R12, R0"])
+    said = OF_LOADS if share == 0.0 else ""
+    one = last(*row["rows"], "LDG.E R4, [R2.64]", arguments=row["arguments"], launch="4096,128", said=said)
+    assert one.access.pattern == "coalesced" and one.access.l2_hit == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.parametrize("choice", ["SEL R8, R8, RZ, P0", "@P0 MOV R8, RZ"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["ISETP.LT.AND P0, PT, R0, R8, PT"],
+        ["IMAD.WIDE R10, R0, R5, c[0x0][0x168]", "LDG.E R10, [R10.64]", "ISETP.GE.AND P0, PT, R10, RZ, PT"],
+    ],
+)
+def test_conditions_that_differ_within_a_warp_choose_nothing(choice, rows):
+    row = of_row([*rows, choice, "MOV R12, R0"])
+    said = "the addresses of LDG.E depend on data: taken as coalesced"
+    last(*row["rows"], "LDG.E R4, [R2.64]", arguments=row["arguments"], said=said)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("number", ["int", "long long"])
+def test_a_slot_of_a_page_is_a_row_of_the_page(compiler, number, arch):
+    """Threads store 16 elements apart, in a page of a cache, at the place in it that a list of slots says."""
+    source = f"""
+    extern "C" __global__ void put(const {number} *slots, float *pages, int size)
+    {{
+        {number} slot = slots[blockIdx.x], page = slot / size, place = slot % size;
+        pages[page * 128 * size + threadIdx.x * size + place] = 1;
+    }}"""
+    with pytest.warns(AssumptionWarning, match="begin depends on data"):
+        made = ws.kernels.from_cuda(source, arch, launch=(1024, 128), args={"size": 16})
+    (store,) = [one for one in only(made, Instruction) if one.op == "store"]
+    assert (store.access.pattern, store.access.stride) == ("stride", 16)
+
+
 def test_what_threads_load_from_different_addresses_stays_unknown():
     own = ["IMAD.WIDE R6, R0, R5, c[0x0][0x160]", "LDG.E R8, [R6.64]", "IMAD.WIDE R2, R8, R5, c[0x0][0x168]"]
     last(*ROW[:3], *own, "LDG.E R4, [R2.64]", said="the addresses of LDG.E depend on data: taken as coalesced")

@@ -4,18 +4,21 @@ Threads that load from one address get one value. An address that adds what is k
 `table[row * width + column]` does, is known but for where it begins. To find the distances within a warp, each such load is taken
 to return a number that is made up for its address, and in shared memory for how often it has been stored, too. What follows
 from it by sums, and by products with factors that the threads of the warp have in common, is computed beside the state of the
-threads, in which it stays unknown. So addresses alone come to be known, and no branch, trip or guard.
+threads, in which it stays unknown. So addresses alone come to be known, and no branch, trip or guard of an access.
+
+Where a condition on such a number chooses between it and a value that is known, as where an index is held within the bounds of a
+table, or where a padding has a row of its own, the number is taken to be chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends import windows
+from warpsim.frontends import integers, windows
 from warpsim.frontends.accesses import bytes_per_thread
 from warpsim.frontends.effects import split
 from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
@@ -31,6 +34,9 @@ _LOADS = ("LDG", "LD", "LDS", "LDC")
 
 _SUMS = ("MOV", "R2UR", "IADD3", "IADD", "VIADD", "IMAD", "LEA")
 """Instructions that add, perhaps products; uniform ones have a U before. Their predicates are carries."""
+
+_CHOICES = ("SEL", "IMNMX", "VIMNMX", "VIMNMX3", "VIADDMNMX")
+"""Instructions whose result is one of several values; uniform ones have a U before."""
 
 _MOST, _MOST_OF_BLOCK, _MOST_OF_TWO, _MOST_OF_A_BYTE = (1 << 20) - 1, (1 << 10) - 1, (1 << 15) - 1, (1 << 7) - 1
 """The most of numbers that are made up: in all, for the shared memory of a block, and in words of two bytes and of one."""
@@ -88,19 +94,39 @@ class Bases:
             return self._loaded(step, state) if step.matters else {}
         if step.effect is None or self.values.keys().isdisjoint(read(step.one)):
             return {}
-        has_carries = _plain(step.one) in _SUMS
         with self.instead(state):
             valid = np.repeat(self._keeps_distances(step.one, state), WARP_LANES)
             made_up = dict(step.effect(state)) if valid.any() else {}
-        names = [name for name in step.results if name in made_up and (has_carries or not _is_flag(name))]
-        return {name: np.where(valid, made_up[name], found.get(name, NOTHING)) for name in names}
+        if made_up and _plain(step.one) in _CHOICES:
+            made_up |= self._chosen(step, state, made_up)
+        return {name: np.where(valid, made_up[name], found.get(name, NOTHING)) for name in step.results if name in made_up}
 
     def write(self, name: str, made_up: Values, known: Values) -> None:
         """Notes what a register holds: a value that follows from numbers that are made up, and what is known of it."""
-        if ((known < 0) & (made_up >= 0)).any():
+        if _is_guess(made_up, known).any():
             self.values[name] = made_up
         else:
             self.values.pop(name, None)
+
+    def merged(
+        self, name: str, found: tuple[Values, Values], held: Values, state: State, guard: Operand, sure: NDArray[np.bool_]
+    ) -> Values:
+        """Returns what a register would hold where it is written under a guard that holds for sure for some threads only.
+
+        Args:
+            name: of the register.
+            found: what would be written, and what is known of it.
+            held: what is known of what the register holds before.
+            state: of the threads.
+            guard: a predicate.
+            sure: bool[threads].
+        """
+        new, old = found[0], self.values.get(name, held)
+        with self.instead(state):
+            holds = np.broadcast_to(state.read(guard), state.active.shape)
+        decided = np.repeat(_alike(holds, state.active), WARP_LANES) & (holds >= 0)
+        chosen = _only_guess(np.where(holds == 1, new, old), [found, (old, held)])
+        return np.where(sure, new, np.where(decided, chosen, np.where(new == old, new, UNKNOWN)))
 
     def forget_uneven(self, before: Mapping[str, Values], mask: NDArray[np.bool_]) -> None:
         """Forgets the registers that have moved since then by distances that differ within a warp."""
@@ -136,6 +162,17 @@ class Bases:
             found[name] = np.where(lanes, np.repeat(numbers, WARP_LANES), UNKNOWN)
         return found
 
+    def _chosen(self, step: Step, state: State, made_up: Mapping[str, Values]) -> dict[str, Values]:
+        """Returns the result of an instruction that chooses a value by numbers that are made up, as `made_up` has it."""
+        names = [name for name in step.results if not is_predicate(Register(name))]
+        chooser, sure = _alternatives(step.one, state, len(names))
+        with self.instead(state):
+            would_choose, held = _alternatives(step.one, state, len(names))
+        by_guess = _is_guess(would_choose, chooser) if _plain(step.one) == "SEL" else np.ones(1, bool)
+        words = zip(names, zip(*held, strict=True), zip(*sure, strict=True), strict=True)
+        found = {name: _only_guess(made_up[name], list(zip(values, known, strict=True))) for name, values, known in words}
+        return {name: np.where(by_guess, value, made_up[name]) for name, value in found.items()}
+
     def _keeps_distances(self, one: MachineInstruction, state: State) -> NDArray[np.bool_]:
         """Returns of which warps the results of an instruction differ from thread to thread by what is known: bool[warps].
 
@@ -159,10 +196,6 @@ def _plain(one: MachineInstruction) -> str:
     return one.base.removeprefix("U")
 
 
-def _is_flag(name: str) -> bool:
-    return is_predicate(Register(name))
-
-
 def _is_sum(one: MachineInstruction) -> bool:
     """Returns whether results are sums of the operands, each perhaps times a constant; upper words, where lower ones carry."""
     base, suffixes = _plain(one), one.opcode.split(".")[1:]
@@ -173,6 +206,34 @@ def _is_sum(one: MachineInstruction) -> bool:
     if base == "LEA":
         return "HI" not in suffixes or "X" in suffixes
     return base in _SUMS and base != "IMAD"
+
+
+def _is_guess(value: Values, known: Values) -> NDArray[np.bool_]:
+    """Returns where a value follows from numbers that are made up."""
+    return np.asarray((value >= 0) & (known < 0))
+
+
+def _only_guess(otherwise: Values, alternatives: Sequence[tuple[Values, Values]]) -> Values:
+    """Returns the one of several values, each with what is known of it, that follows from numbers that are made up.
+
+    Where none or several of them do, it is `otherwise`; where this is not known, nothing is.
+    """
+    guesses = [_is_guess(*each) for each in alternatives]
+    found, is_one = otherwise, (sum(guess.astype(int) for guess in guesses) == 1) & (otherwise >= 0)
+    for (value, _), guess in zip(alternatives, guesses, strict=True):
+        found = np.where(is_one & guess, value, found)
+    return found
+
+
+def _alternatives(one: MachineInstruction, state: State, words: int) -> tuple[Values, list[tuple[Values, ...]]]:
+    """Returns the last predicate of an instruction, and the values, of one word or two, of which it chooses one."""
+    parts = operands(one.operands)
+    values = [part for part in parts if not is_predicate(part)][1:]
+    found: list[tuple[Values, ...]] = [state.read_pair(part) if words > 1 else (state.read(part),) for part in values]
+    if _plain(one) == "VIADDMNMX":
+        first, second = (state.read(part) for part in values[:2])
+        found = [(integers.known(first + second, first, second),), found[2]]
+    return state.read(parts[-1]), found
 
 
 def _alike(values: Values, active: NDArray[np.bool_]) -> NDArray[np.bool_]:

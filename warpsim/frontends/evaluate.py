@@ -248,8 +248,10 @@ class Evaluator:
                 value = _merged(value, old, active, sure)
             state.values[name] = value
             if bases is not None and (name in made_up or name in bases.values):
-                other = _merged(made_up.get(name, known_value), bases.values.get(name, old), active, sure)
-                bases.write(name, other, value)
+                other, held = made_up.get(name, known_value), bases.values.get(name, old)
+                if step.guard is not None and sure is not None:
+                    other = bases.merged(name, (other, known_value), old, state, step.guard, sure)
+                bases.write(name, _merged(other, held, active, None), value)
 
     def _assume(self, guard: str, name: str, value: Values) -> None:
         """Keeps what a register holds if an unknown guard holds, for the instructions of a block with the same guard."""
