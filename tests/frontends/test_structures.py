@@ -14,7 +14,7 @@ from warpsim.frontends import structures
 from warpsim.frontends.cubin import BITS, NUMBER, POINTER, Parameter
 from warpsim.frontends.cuda_source import compiled_source
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.nvrtc import compile_cuda
+from warpsim.frontends.nvrtc import compile_apart
 from warpsim.frontends.parameters import argument_bytes
 from warpsim.frontends.sass import parse_listing, write_listing
 
@@ -182,7 +182,7 @@ def test_a_structure_that_is_not_understood_is_imported_with_a_warning(compiler,
 def test_damaged_information_for_debuggers_is_refused(compiler):
     function = compiled_source(ARRAYS, "", "sm_80", None, None, [])
     plain = replace(function, parameters=tuple(replace(one, members=()) for one in function.parameters))
-    cubin = compile_cuda(ARRAYS, "soa.cu", "sm_80", options=["--device-debug"])
+    cubin = compile_apart(ARRAYS, "soa.cu", "sm_80", options=["--device-debug"])
     assert structures.with_members(plain, cubin) == function
     with pytest.raises(FrontEndError, match=r"\.debug_info: cannot be read"):
         structures.with_members(plain, cubin[:100])
@@ -201,3 +201,20 @@ def test_sources_without_structures_are_compiled_once(compiler, monkeypatch):
     assert not asked
     compiled_source("struct S { int a; };\n__global__ void f(int *x, S s) { *x = s.a; }", "", "sm_80", None, None, [])
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_120"])
+def test_what_was_compiled_for_debuggers_leaves_the_code_of_others_alone(compiler, arch):
+    """The warps of half of the blocks store 10 times, the others 20 times: sizes are constants, whenever this is compiled."""
+    source = """
+    struct Sizes { int of[4]; };
+    __global__ void fill(const __grid_constant__ Sizes sizes, float *out)
+    {
+        int size = sizes.of[blockIdx.x & 1];
+        for (int i = threadIdx.x; i < size; i += 256)
+            out[blockIdx.x * 8192 + i] = 1;
+    }"""
+    sizes = {"sizes.of[0]": 2560, "sizes.of[1]": 5120}
+    for _ in range(2):
+        kernel = ws.kernels.from_cuda(source, arch, launch=(64, 256), args=sizes, caches="none")
+        assert sum(times for op, times in expected_ops(kernel.body) if op == "store") == pytest.approx(15)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.cuda_headers import decoded, included
@@ -17,7 +18,7 @@ from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndEr
 from warpsim.frontends.host_code import macros_of, without_host_code
 from warpsim.frontends.instances import kernel_templates, named_instances, namespaces_used
 from warpsim.frontends.nvdisasm import disassemble
-from warpsim.frontends.nvrtc import compile_instances
+from warpsim.frontends.nvrtc import compile_apart, compile_instances
 from warpsim.frontends.parameters import declared_in_source, types_in_source
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.structures import may_have_structures, with_members
@@ -83,8 +84,8 @@ def compiled_source(
     flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit)]
 
     def kernel_of(source: str, options: Sequence[str], headers: Mapping[str, bytes], instances: Sequence[str]) -> MachineFunction:
-        cubin_of = partial(compile_instances, source, short, arch, defines=defines, headers=headers, instances=instances)
-        cubin, symbols = cubin_of(options=options)
+        what: dict[str, Any] = {"defines": defines, "headers": headers, "instances": instances}
+        cubin, symbols = compile_instances(source, short, arch, options=options, **what)
         sources, functions = [text, *map(decoded, headers.values())], dict[str, MachineFunction]()
         try:
             functions = disassemble(cubin, short)
@@ -98,7 +99,7 @@ def compiled_source(
         name = plain_name(found.name)
         if may_have_structures(found, [kind for each in sources for kind in types_in_source(each, name)], sources):
             with suppress(FrontEndError):  # their members stay unknown
-                return with_members(found, cubin_of(options=[*options, _FOR_DEBUGGERS])[0])
+                return with_members(found, compile_apart(source, short, arch, options=[*options, _FOR_DEBUGGERS], **what))
         return found
 
     beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}

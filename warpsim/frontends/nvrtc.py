@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
@@ -12,6 +16,15 @@ from warpsim.frontends.errors import CompileError, FrontEndError, MissingToolErr
 from warpsim.hardware.gpu import list_gpus, load_gpu
 
 EXTRA = "pip install 'warpsim[cuda]' (cuda-bindings and nvidia-cuda-nvrtc)"
+
+
+_APART = """
+import pickle, sys
+from warpsim.frontends.nvrtc import compile_cuda
+given, how = pickle.load(sys.stdin.buffer)
+sys.stdout.buffer.write(compile_cuda(*given, **how))
+"""
+"""What a process does that compiles a source by itself."""
 
 
 def nvrtc_version() -> str:
@@ -29,6 +42,23 @@ def nvrtc_version() -> str:
 def compile_cuda(text: str, name: str, arch: str, **how: Any) -> bytes:
     """Compiles CUDA C; returns the machine code, a cubin. Arguments and errors are those of `compile_instances`."""
     return compile_instances(text, name, arch, **how)[0]
+
+
+def compile_apart(text: str, name: str, arch: str, **how: Any) -> bytes:
+    """Does what `compile_cuda` does in a process of its own.
+
+    Once NVRTC 13.5 has compiled for debuggers, the same process gets other machine code of all kernels with parameters that are
+    `__grid_constant__`, whatever its options are.
+
+    Raises:
+        CompileError: the process fails; the message holds what it says.
+    """
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    given = pickle.dumps(((text, name, arch), how))
+    done = subprocess.run([sys.executable, "-c", _APART], input=given, capture_output=True, env=environment, check=False)
+    if done.returncode:
+        raise CompileError(f"{name} for {arch}: {done.stderr.decode(errors='replace').rstrip()}")
+    return done.stdout
 
 
 def compile_instances(
