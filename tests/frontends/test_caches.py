@@ -432,6 +432,21 @@ def table_that_blocks_wrap_around_in(*before_the_loop):
     return access
 
 
+@pytest.mark.parametrize("rows", [64, 60])
+def test_blocks_beyond_the_end_of_the_data_are_left_out(compiler, rows):
+    """All blocks share five rows of `y`, 7,680 bytes, which L2 brings in once, whether or not some blocks have no row of `x`."""
+    source = """
+    __global__ void scale(float *x, const float *y, int rows)
+    {
+        int row = blockIdx.y, column = blockIdx.x * 128 + threadIdx.x;
+        if (row < rows)
+            x[(blockIdx.z * rows + row) * 384 + column] = y[row % 5 * 384 + column];
+    }"""
+    kernel = ws.kernels.from_cuda(source, "sm_80", launch=((3, 64, 16), 128), args={"rows": rows})
+    load, store = (one.access for one in only(kernel, Instruction) if one.op in ("load", "store"))
+    assert load.l2_hit > 0.95 and store.l2_hit == 0.0
+
+
 def test_blocks_that_differ_by_where_each_call_begins_are_walked_on_all_sms():
     """Each part is loaded by 32 blocks on 108 SMs, and the table stays in L2."""
     access = table_that_blocks_wrap_around_in()

@@ -159,16 +159,17 @@ def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict
     if recorder.cut_short(np.arange(len(calls))):
         waves = min(waves, _FEWEST_WAVES)
         calls = first_calls(_MOST_OF_SEVERAL_LOOPS)
-    order = _middle(geometry, min(geometry.blocks, wave * waves))
+    order = all_blocks = _middle(geometry, min(geometry.blocks, wave * waves))
     if step is None and recorder.blocks_differ_by_instruction():
-        moved = _moved(given, recorder, order, calls)
+        moved, order = _moved(given, recorder, order, calls)
     if step is None and moved is None:
         moved = _moved_by_call(given, recorder, order, calls)
     if step is None and moved is None:
         return None
     index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
     accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
-    return hits(accesses, caches, caches.sms, geometry.blocks, recorder.excerpt(calls), complete=recorder.complete)
+    blocks = round(geometry.blocks * len(order) / len(all_blocks))  # of the launch, that make accesses
+    return hits(accesses, caches, caches.sms, blocks, recorder.excerpt(calls), complete=recorder.complete)
 
 
 def _walked_of_some(recorder: Recorder, caches: Caches, count: int, sms: int, blocks: int) -> dict[int, Hits]:
@@ -202,32 +203,39 @@ def _neighbours(geometry: Geometry) -> list[BlockIndex]:
     return [(x, y, z) for x, y, z in dict.fromkeys(found)]
 
 
-def _moved(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> Values | None:
-    """Returns by how much the addresses of some calls are further in some blocks than in the recorder's first one.
+def _moved(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> tuple[Values | None, list[BlockIndex]]:
+    """Returns by how much the addresses of some calls are further in some blocks than in the recorder's first one, and which.
 
     They are moved by the same in all calls of an instruction. None: that cannot be known from the first calls of the
     instructions, or there are too many threads. A few blocks may lie where an address wraps; they are taken to be moved as their
-    first thread is.
+    first thread is. Blocks that make no access, as those beyond the end of the data, are left out.
     """
     if len(order) * recorder.threads > _MOST_THREADS_OF_FIRSTS:
-        return None
+        return None, order
     moved = np.zeros((len(order), len(recorder.numbers)), np.int64)
-    apart = np.zeros(len(recorder.numbers))
+    apart, busy = np.zeros(len(recorder.numbers)), np.zeros(len(order), np.bool_)
     together = max(1, _THREADS_TOGETHER // recorder.threads)
     for begin in range(0, len(order), together):
         blocks = [recorder.blocks[0], *order[begin : begin + together]]
         firsts = Firsts(given, blocks, recorder)
         firsts.runs_to_the_end()
         if len(firsts.rows) < len(recorder.numbers):
-            return None
-        for number, row in firsts.rows.items():
-            rows = row.reshape(len(blocks), recorder.threads)
-            apart[number] += len(rows) - moved_as_one(rows).sum()
+            return None, order
+        rows_of = {number: row.reshape(len(blocks), recorder.threads) for number, row in firsts.rows.items()}
+        accessing = np.zeros(len(blocks), np.bool_)
+        for rows in rows_of.values():
+            accessing |= (rows >= 0).any(axis=1)
+        busy[begin : begin + len(blocks) - 1] = accessing[1:]
+        for number, rows in rows_of.items():
+            apart[number] += (accessing & ~moved_as_one(rows)).sum()
             lane = int((rows[0] >= 0).argmax())
             moved[begin : begin + len(blocks) - 1, number] = np.where(rows[1:, lane] >= 0, rows[1:, lane] - rows[0, lane], 0)
         if (apart > _MOST_APART * len(order)).any():
-            return None
-    return moved[:, [recorder.calls[call][0] for call in calls]]
+            return None, order
+    if not busy.any():
+        return None, order
+    here = [block for block, accesses in zip(order, busy, strict=True) if accesses]
+    return moved[busy][:, [recorder.calls[call][0] for call in calls]], here
 
 
 def _moved_by_call(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> Values | None:
