@@ -23,6 +23,18 @@ from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.repair import repair, verify
 
 PLAN = {"gpu": "kepler", "alpha": [1, 8], "warps": [4, 8], "scheduler": "lrr", "tile_points": 2}
+PLAN_TOML = """\
+gpu = "kepler"
+kernel = "mix"
+alpha = [1, 8]
+warps = [4, 8]
+scheduler = "lrr"
+tile_points = 2
+replicates = 2
+sms = 1
+warmup = 0
+cycles = 400
+"""
 
 
 def plan():
@@ -182,6 +194,26 @@ def test_a_chunk_that_cannot_be_read_is_named(path, command, damage, capsys, mon
         f"warpsim: {path}: the file {chunk} {what}; `warpsim verify {path} --repair` restores it\n"
     )
     with pytest.raises(StoreError, match=chunk):
+        open_results(path)["peak_fraction"].load()
+
+
+@pytest.mark.parametrize("name", ["peak_fraction", "warp_iterations"])
+def test_a_sweep_whose_tiles_are_done_names_a_damaged_chunk(path, name, tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text(PLAN_TOML)
+    again = ["sweep", str(tmp_path / "plan.toml"), str(path)]
+    (chunk,) = [file for file in files(path) if file.startswith(f"{name}/c/0")][:1]
+    flip(path / chunk, random.Random(2))
+    assert cli.main(again) == 2
+    assert f"warpsim: {path}: the file {chunk} is damaged; `warpsim verify {path} --repair`" in capsys.readouterr().err
+    assert cli.main(["verify", str(path), "--repair", "--workers", "1"]) == 0
+    assert cli.main(again) == 0
+
+
+def test_a_chunk_of_another_size_is_named(path):
+    """Its own checksum is right."""
+    (chunk,) = [file for file in files(path) if file.startswith("peak_fraction/c/0")][:1]
+    shutil.copyfile(path / chunk.replace("peak_fraction", "warp_cycles") / "0", path / chunk)
+    with pytest.raises(StoreError, match=f"the file {chunk} is damaged"):
         open_results(path)["peak_fraction"].load()
 
 

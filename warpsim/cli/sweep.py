@@ -44,9 +44,9 @@ def _run(options: argparse.Namespace) -> int:
             results = sweep(plan, options.out, **how, **chosen, extend=options.extend, progress=not options.quiet)
         except (SweepError, WorkerError, BusyError, LeaseLostError, SlurmError) as error:
             raise WorkError(str(error)) from None
-    if options.share == "1/1" and options.tiles is None:
-        warn_of_short_windows(short_windows(results))
-        warn_beyond_peak(results["peak_fraction"].mean("replicate"))
+        if options.share == "1/1" and options.tiles is None:
+            warn_of_short_windows(short_windows(results))  # reads chunks, which may be damaged
+            warn_beyond_peak(results["peak_fraction"].mean("replicate"))
     return DONE
 
 

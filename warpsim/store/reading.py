@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from zarr.codecs import Crc32cCodec
 from zarr.storage import WrapperStore
 
 from warpsim.results.schema import variable
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CheckedChunks(WrapperStore[Any]):
-    """The files of a store, of which Zarr reads no chunk with a wrong checksum, and misses none of what is done."""
+    """The files of a store, of which Zarr reads no chunk with a wrong checksum or size, and misses none of what is done."""
 
     def __init__(self, store: Any, tiles: Store) -> None:
         super().__init__(store)
@@ -51,12 +50,13 @@ class CheckedChunks(WrapperStore[Any]):
         if content is None:
             return None
         array: Any = self._tiles.arrays[name]
-        if any(isinstance(codec, Crc32cCodec) for codec in array.compressors):
-            spec = array.metadata.get_chunk_spec(position, array.config, prototype)
-            try:
-                await Crc32cCodec().decode([(content, spec)])
-            except ValueError:
-                raise self._error(key, "is damaged") from None
+        spec = array.metadata.get_chunk_spec(position, array.config, prototype)
+        decoded: Any = content
+        try:
+            for codec in reversed(array.metadata.codecs):
+                (decoded,) = await codec.decode([(decoded, spec)])
+        except Exception:  # codecs raise exceptions of any type
+            raise self._error(key, "is damaged") from None
         return content
 
     def _is_needed(self, name: str, position: tuple[int, ...]) -> bool:
