@@ -5,17 +5,27 @@ The front ends build on this room, so nothing here imports them; their module is
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from hashlib import sha256
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from warpsim.arguments import choice
 from warpsim.hardware import files as params
+from warpsim.hardware.gpu import list_gpus
 from warpsim.kernels.arguments import Arguments
 from warpsim.kernels.program import Kernel
 
 FRONT_ENDS = ("from_cubin", "from_cuda", "from_sass", "from_trace", "from_triton", "launch_of")
 """Public functions of `warpsim.frontends.api`, which `warpsim.kernels` offers too."""
+
+
+_MOST_KEPT = 64
+_kept: OrderedDict[str, Kernel] = OrderedDict()
+"""The kernels that were imported last, by the contents of the listing and all arguments: an import takes up to seconds."""
 
 
 def front_end(name: str) -> Callable[..., Any]:
@@ -39,6 +49,8 @@ def machine_code(
     title: str = "",
 ) -> Kernel:
     """Imports a kernel from a listing of machine code, such as those of params/kernels/cuda.
+
+    The 64 kernels that were imported last are kept, so that the same call returns the same object at once.
 
     Args:
         listing: stem of the files NAME.ARCH.sass in params/kernels/cuda, or the path of one file.
@@ -71,17 +83,31 @@ def machine_code(
     if listed := sorted(name[1] for name in names if name[0] == listing):
         arch = choice("arch", arch, listed)
     path = params.resolve("kernels/cuda", listing if listing.endswith(".sass") else f"{listing}.{arch}")
-    kernel: Kernel = front_end("from_sass")(
-        path,
-        function,
-        f"{grid},{block},{shared}",
-        args=_pairs("args", args),
-        trips=_pairs("trips", trips),
-        probabilities=_pairs("probabilities", probabilities),
-        patterns=_pairs("patterns", patterns),
-        caches=caches or None,
-    )
-    return kernel.model_copy(update={"title": title}) if title else kernel
+    named = {"args": args, "trips": trips, "probabilities": probabilities, "patterns": patterns}
+    mappings = {name: _pairs(name, given) for name, given in named.items()}
+    launch = f"{grid},{block},{shared}"
+
+    def imported() -> Kernel:
+        kernel: Kernel = front_end("from_sass")(path, function, launch, **mappings, caches=caches or None)
+        return kernel.model_copy(update={"title": title}) if title else kernel
+
+    if caches.lower() not in ("", "none", *list_gpus()):  # a file, which may change
+        return imported()
+    return _same_or(imported, path, function, launch, mappings, caches, title)
+
+
+def _same_or(imported: Callable[[], Kernel], path: Path, *arguments: object) -> Kernel:
+    """Returns what was imported from a listing of the same name and contents with the same arguments, or imports it."""
+    content = b""
+    with suppress(OSError):  # the front end says why it cannot be read
+        content = sha256(path.read_bytes()).digest()
+    key = repr((path, content, *arguments))
+    found = _kept.get(key)
+    if found is None:
+        found = _kept[key] = imported()
+    while len(_kept) > _MOST_KEPT:
+        _kept.popitem(last=False)
+    return found
 
 
 def _pairs(name: str, given: Mapping[str, Any] | str) -> dict[str, Any]:
