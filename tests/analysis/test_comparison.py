@@ -44,11 +44,21 @@ def test_errors_are_against_the_mean_of_the_simulation(kepler, found):
     assert abs(expected[0]) < 0.03  # at fixed latency four warps on four schedulers never collide
 
 
-@pytest.mark.parametrize(("ops", "op"), [("sfu alu", "alu"), ("sfu async_copy alu", "async_copy"), ("sfu smem", "sfu")])
+@pytest.mark.parametrize(
+    ("ops", "op"),
+    [("sfu alu", "alu"), ("sfu async_copy alu", "async_copy"), ("sfu smem", "sfu"), ("fp64 tensor", "tensor")],
+)
 def test_copies_count_as_loads_and_arithmetic_comes_before_other_classes(ops, op):
     body = [Instruction(name, dst=f"r{number}") for number, name in enumerate(ops.split())]
     results = compare("a100", Kernel(name="k", body=body), warps=[4], **SHORT).results
     assert results.attrs["op"] == op
+
+
+def test_kernels_without_a_class_that_can_be_compared(kepler):
+    with pytest.raises(ValueError, match="kernel: idle: must have an instruction other than exit"):
+        compare("a100", Kernel(name="idle", body=()), warps=[4], **SHORT)
+    with pytest.raises(ValueError, match="kernel: operation class 'tensor' of k"):
+        compare(kepler, Kernel(name="k", body=[Instruction("tensor", dst="x")]), warps=[4], **SHORT)
 
 
 def test_models_have_their_share_of_loads_for_copies():

@@ -109,10 +109,7 @@ def compare(
     simulated = {"replicates": REPLICATES, **{name: value for name, value in simulated.items() if name not in builder}}
     if (sms := default_sms(gpu, kernel)) < gpu.sms:
         simulated = {"sms": sms, **simulated}
-    ops = schema.result_ops([gpu])
-    op = _default_op(kernel, ops) if op is None else op
-    issued = [name for name in ops if name in kernel.ops and name != "exit"]
-    op = choice("op", op, issued)
+    op = _first_op(gpu, kernel) if op is None else choice("op", op, _issued(gpu, kernel))
     if warps is not None and not isinstance(warps, Iterable):
         raise TypeError(f"warps = {warps!r}: must be several numbers, such as [8, 16]")
     occupancies = _occupancies(gpu, kernel, block_warps) if warps is None else list(warps)
@@ -170,8 +167,17 @@ def compare(
     return Comparison(results, not_covered, notes)
 
 
-def _default_op(kernel: Kernel, ops: Sequence[str]) -> str:
-    return next(name for name in (*_PREFERRED, *ops) if name in kernel.ops)
+def _first_op(gpu: Gpu, kernel: Kernel) -> str:
+    """Returns the class that is compared where none is named."""
+    missing = [name for name in sorted(kernel.ops) if name not in gpu.ops]
+    issued = missing or _issued(gpu, kernel)  # whoever makes the point says what the chip lacks
+    if not issued:
+        raise ValueError(f"kernel: {kernel.name}: must have an instruction other than exit, whose throughput is compared")
+    return next(name for name in (*_PREFERRED, *issued) if name in issued)
+
+
+def _issued(gpu: Gpu, kernel: Kernel) -> list[str]:
+    return [name for name in schema.result_ops([gpu]) if name in kernel.ops and name != "exit"]
 
 
 def _occupancies(gpu: Gpu, kernel: Kernel, block_warps: int | None) -> list[int]:
