@@ -203,6 +203,13 @@ def test_a_url_without_a_place_is_a_wrong_request(capsys, url):
     assert "must name a place" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("path", [None, 3, b"out.zarr"])
+@pytest.mark.parametrize("act", [open_results, verify])
+def test_what_is_no_path_is_named(act, path):
+    with pytest.raises(TypeError, match=f"path = {path!r}: must be the path of a store, or its URL"):
+        act(path)
+
+
 def test_a_path_in_the_home_of_the_user(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -247,9 +247,12 @@ def place_of(path: str | os.PathLike[str]) -> Folder | Remote:
     A path that begins with `~` is in the home of a user.
 
     Raises:
+        TypeError: it is neither text nor a path.
         ValueError: the URL's protocol is unknown, its library is not installed, or it names no place; or nothing tells the home.
     """
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str):  # the path of an entry of a folder can be bytes
+        raise TypeError(f"path = {path!r}: must be the path of a store, or its URL")
     protocol, separator, rest = text.partition("://")
     if separator and not rest.strip("/"):
         raise ValueError(f"{text}: must name a place, such as {protocol}://bucket/name.zarr")
