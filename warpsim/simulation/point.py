@@ -168,7 +168,10 @@ def make_point(
             f"kernel {kernel.name}: deadlock: the barrier at {', '.join(uneven)} is not reached by all warps of a block"
         )
     if kernel.endless and point.finite:
-        raise ValueError(f"launch: must have an endless supply of blocks for {kernel.name}, which is an endless loop")
+        raise ValueError(
+            f"launch: must have an endless supply of blocks for {kernel.name}, which is an endless loop; leave out the number of "
+            "blocks, or give the loop a number of trips, as iterations=10 (--set iterations=10) gives mix and others"
+        )
     point = replace(
         point,
         replicates=integer("replicates", point.replicates, 1, MAX_REPLICATES),
