@@ -5,9 +5,9 @@ The front ends build on this room, so nothing here imports them; their module is
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -21,11 +21,6 @@ from warpsim.kernels.program import Kernel
 
 FRONT_ENDS = ("from_cubin", "from_cuda", "from_sass", "from_trace", "from_triton", "launch_of")
 """Public functions of `warpsim.frontends.api`, which `warpsim.kernels` offers too."""
-
-
-_MOST_KEPT = 64
-_kept: OrderedDict[str, Kernel] = OrderedDict()
-"""The kernels that were imported last, by the contents of the listing and all arguments: an import takes up to seconds."""
 
 
 def front_end(name: str) -> Callable[..., Any]:
@@ -50,7 +45,7 @@ def machine_code(
 ) -> Kernel:
     """Imports a kernel from a listing of machine code, such as those of params/kernels/cuda.
 
-    The 64 kernels that were imported last are kept, so that the same call returns the same object at once.
+    The 64 kernels that were imported last are kept, so that the same call returns at once.
 
     Args:
         listing: stem of the files NAME.ARCH.sass in params/kernels/cuda, or the path of one file.
@@ -84,30 +79,33 @@ def machine_code(
         arch = choice("arch", arch, listed)
     path = params.resolve("kernels/cuda", listing if listing.endswith(".sass") else f"{listing}.{arch}")
     named = {"args": args, "trips": trips, "probabilities": probabilities, "patterns": patterns}
-    mappings = {name: _pairs(name, given) for name, given in named.items()}
-    launch = f"{grid},{block},{shared}"
-
-    def imported() -> Kernel:
-        kernel: Kernel = front_end("from_sass")(path, function, launch, **mappings, caches=caches or None)
-        return kernel.model_copy(update={"title": title}) if title else kernel
-
-    if caches.lower() not in ("", "none", *list_gpus()):  # a file, which may change
-        return imported()
-    return _same_or(imported, path, function, launch, mappings, caches, title)
+    mappings = tuple((name, tuple(_pairs(name, given).items())) for name, given in named.items())
+    are_plain = all(isinstance(each, str | int | float) for _, pairs in mappings for pair in pairs for each in pair)
+    in_a_file = caches.lower() not in ("", "none", *list_gpus())  # which may change
+    make = _imported if are_plain and not in_a_file else _imported.__wrapped__
+    kernel = make(path, _digest(path), function, f"{grid},{block},{shared}", mappings, caches)
+    return kernel.model_copy(update={"title": title}) if title else kernel
 
 
-def _same_or(imported: Callable[[], Kernel], path: Path, *arguments: object) -> Kernel:
-    """Returns what was imported from a listing of the same name and contents with the same arguments, or imports it."""
-    content = b""
+@lru_cache(64)  # an import takes up to seconds
+def _imported(
+    path: Path,
+    digest: str,
+    function: str,
+    launch: str,
+    mappings: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...],
+    caches: str,
+) -> Kernel:
+    """Imports a kernel from a listing of these contents."""
+    given = {name: dict(pairs) for name, pairs in mappings}
+    kernel: Kernel = front_end("from_sass")(path, function, launch, **given, caches=caches or None)
+    return kernel
+
+
+def _digest(path: Path) -> str:
     with suppress(OSError):  # the front end says why it cannot be read
-        content = sha256(path.read_bytes()).digest()
-    key = repr((path, content, *arguments))
-    found = _kept.get(key)
-    if found is None:
-        found = _kept[key] = imported()
-    while len(_kept) > _MOST_KEPT:
-        _kept.popitem(last=False)
-    return found
+        return sha256(path.read_bytes()).hexdigest()
+    return ""
 
 
 def _pairs(name: str, given: Mapping[str, Any] | str) -> dict[str, Any]:
