@@ -242,9 +242,9 @@ def test_sectors_and_lines_are_counted():
     lanes = np.arange(64) * 4
     active = np.ones(64, bool)
     active[40:] = False
-    tally.record(lanes, active, np.array([1.0, 3.0]))
+    tally.record(lanes, accesses.Active(active, np.array([1.0, 3.0])))
     assert (tally.warps, tally.sectors, tally.lines) == (4.0, 4 + 3 * 1, 4.0)
-    tally.record(np.where(lanes < 64, -1, lanes), np.ones(64, bool), np.array([1.0, 3.0]))
+    tally.record(np.where(lanes < 64, -1, lanes), accesses.Active(np.ones(64, bool), np.array([1.0, 3.0])))
     assert tally.unknown == 1.0
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Literal
+from functools import cache, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +50,15 @@ def space_of(one: MachineInstruction) -> str | None:
 
 def bytes_per_thread(one: MachineInstruction) -> Width:
     """Returns the bytes that each thread accesses; of 256 bits, which lie in one sector, those of the first half."""
-    suffixes = one.opcode.split(".")[1:]
-    if one.base in ("LDSM", "STSM"):
+    return _bytes_per_thread(one.opcode)
+
+
+@cache
+def _bytes_per_thread(opcode: str) -> Width:
+    base, *suffixes = opcode.split(".")
+    if base in ("LDSM", "STSM"):
         return 16  # each thread names a row of 16 bytes
-    if (vector := re.search(r"\bB?F(16|32)x(\d)\b", one.opcode)) is not None:  # a reduction of several sums
+    if (vector := re.search(r"\bB?F(16|32)x(\d)\b", opcode)) is not None:  # a reduction of several sums
         wide = int(vector[1]) // 8 * int(vector[2])
         return 16 if wide >= 16 else 8 if wide == 8 else 4
     if "128" in suffixes or _WIDEST in suffixes:
@@ -73,6 +78,39 @@ def is_update(one: MachineInstruction) -> bool:
 def is_widest(one: MachineInstruction) -> bool:
     """Returns whether each thread accesses a whole sector."""
     return _WIDEST in one.opcode.split(".")
+
+
+def for_each(values: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[Any]:
+    """Returns values, perhaps one for all threads, as one for each thread."""
+    return values if values.shape == active.shape else np.broadcast_to(values, active.shape)
+
+
+class Active:
+    """Threads that make accesses, and what follows from them alone.
+
+    Args:
+        mask: bool[threads].
+        weights: float64[warps].
+
+    Attributes:
+        warps: which ones have a thread, bool[warps].
+        lanes: of these warps the threads, bool[those warps, lanes]; `first` is the first one of each, and `is_full` says whether
+            all lanes are.
+        weights: of these warps; `weight` is their sum, and `threads` that of their threads.
+    """
+
+    def __init__(self, mask: NDArray[np.bool_], weights: NDArray[np.float64]) -> None:
+        lanes = mask.reshape(-1, WARP_LANES)
+        self.mask, self.warps = mask, np.asarray(lanes.any(axis=1))
+        self._are_all = bool(self.warps.all())
+        self.lanes, self.weights = (lanes, weights) if self._are_all else (lanes[self.warps], weights[self.warps])
+        self.first, self.is_full = self.lanes.argmax(axis=1), bool(self.lanes.all())
+        self.weight, self.threads = float(self.weights.sum()), float((self.weights * self.lanes.sum(axis=1)).sum())
+
+    def rows(self, values: Addresses) -> Addresses:
+        """Returns the values of the threads of those warps, of values that may be one for all."""
+        rows = for_each(values, self.mask).reshape(-1, WARP_LANES)
+        return rows if self._are_all else rows[self.warps]
 
 
 @dataclass
@@ -116,35 +154,27 @@ class Tally:
         for pattern, count in other.patterns.items():
             self.patterns[pattern] = self.patterns.get(pattern, 0.0) + count * times
 
-    def record(
-        self, addresses: Addresses, active: NDArray[np.bool_], weights: NDArray[np.float64], *, atomic: bool = False
-    ) -> None:
+    def record(self, addresses: Addresses, active: Active, *, atomic: bool = False) -> None:
         """Counts one execution by several warps.
 
         Args:
-            addresses: int64[threads]; negative where they are not known.
-            active: bool[threads].
-            weights: float64[warps].
+            addresses: int64[threads], or one for all; negative where they are not known.
+            active: the threads.
             atomic: whether the threads update what is at their addresses.
         """
-        lanes = active.reshape(-1, WARP_LANES)
-        rows = np.broadcast_to(addresses, active.shape).reshape(-1, WARP_LANES)
         if atomic:
-            self.contention.record(addresses // SECTOR_BYTES, active)
-        here = lanes.any(axis=1)
-        if not here.all():
-            lanes, rows, weights = lanes[here], rows[here], weights[here]
-        if not len(rows):
+            self.contention.record(addresses // SECTOR_BYTES, active.mask)
+        if not len(active.lanes):
             return
-        self.warps += float(weights.sum())
-        self.threads += float((weights * lanes.sum(axis=1)).sum())
-        bad = (lanes & (rows < 0)).any(axis=1)
-        if bad.any():
+        rows, lanes, first, weights = active.rows(addresses), active.lanes, active.first, active.weights
+        self.warps += active.weight
+        self.threads += active.threads
+        if np.count_nonzero(addresses < 0) and (bad := (lanes & (rows < 0)).any(axis=1)).any():
             self.unknown += float(weights[bad].sum())
-            lanes, rows, weights = lanes[~bad], rows[~bad], weights[~bad]
+            rows, lanes, first, weights = rows[~bad], lanes[~bad], first[~bad], weights[~bad]
             if not len(rows):
                 return
-        full = _filled(np.where(lanes, rows, -1))
+        full = rows if active.is_full else np.where(lanes, rows, rows[np.arange(len(rows)), first][:, None])
         relative = full - (full.min(axis=1) // LINE_BYTES * LINE_BYTES)[:, None]
         sectors, lines = _sectors_and_lines(relative.tobytes())
         self.sectors += float((weights * sectors).sum())

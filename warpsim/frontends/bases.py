@@ -92,7 +92,7 @@ class Bases:
         """Returns the results of an instruction that follow from numbers that are made up; `found` are those that are known."""
         if step.one.base in _LOADS and step.addresses:
             return self._loaded(step, state) if step.matters else {}
-        if step.effect is None or self.values.keys().isdisjoint(read(step.one)):
+        if step.effect is None or self.values.keys().isdisjoint(step.inputs):
             return {}
         with self.instead(state):
             valid = np.repeat(self._keeps_distances(step.one, state), WARP_LANES)

@@ -25,10 +25,10 @@ def name_of(part: Operand) -> str:
     return part.name
 
 
-def names_of(part: Operand, count: int) -> list[str]:
+def names_of(part: Operand, count: int) -> tuple[str, ...]:
     """Returns the names of consecutive registers, of which an operand is the first; of one that is always zero, its own."""
     name = name_of(part)
-    return registers_of(name, count) or [name] * count
+    return registers_of(name, count) or (name,) * count
 
 
 def predicate(part: Operand) -> Operand:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
+from operator import is_
 
 import numpy as np
 
 from warpsim.frontends import windows
-from warpsim.frontends.accesses import Tally, bytes_per_thread, is_update, space_of
+from warpsim.frontends.accesses import Active, Tally, bytes_per_thread, for_each, is_update, space_of
 from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.bases import Bases
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
@@ -23,7 +25,7 @@ from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
 from warpsim.frontends.flow import Place
 from warpsim.frontends.flow import place as place_in
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
-from warpsim.frontends.integers import NOTHING, UNKNOWN, Values, array, known
+from warpsim.frontends.integers import NOTHING, UNKNOWN, Values, array, known, one_array
 from warpsim.frontends.keys import are_named_by_address, branches_of_lines_with_loops
 from warpsim.frontends.leaps import Leaps
 from warpsim.frontends.local_memory import interleaved
@@ -128,7 +130,9 @@ class Evaluator:
         self.reached = 0  # bytes of shared memory, up to the end of the accesses with known addresses
         self.executed, self.most_executed = 0, MAX_STEPS
         self.spent = Counter[int]()  # innermost loop -> instructions that were executed in it
+        self.accessing = Active(self.alive, self.weights)
         self.leaps = Leaps(self)
+        self.computed: dict[Step, tuple[list[Values | None], dict[str, Values]]] = {}  # inputs and results that are one number
 
     def run(self) -> Evaluation:
         """Executes the kernel.
@@ -216,7 +220,7 @@ class Evaluator:
             if (condition == 0).all():
                 return
             active = mask & (condition != 0)
-            if (condition < 0).any():
+            if np.count_nonzero(condition < 0):
                 sure = condition == 1
             full = full and bool(active.all())
         state.active = active
@@ -227,14 +231,14 @@ class Evaluator:
             active = self._follow_copies(number, step, active)
         if step.one.base == "BAR" and step.guard is not None:
             add_counts(self.record.made, (number, step.index), warps_of(active))
-        if step.addresses or space_of(step.one) is not None:
+        if step.accesses:
             self._access(number, step, active)
             if sure is not None and (number, step.index) in self.record.accesses:
                 doubtful = self.weights[warps_of(active & ~sure)]
                 self.record.accesses[number, step.index].doubtful += float(doubtful.sum())
         for watch in self.watches:
             watch.follow(step.one, step.results)
-        found = dict(step.effect(state)) if step.effect else {}
+        found = self._results(step) if step.effect else {}
         bases = self.bases
         made_up = bases.results(step, state, found) if step.results and bases is not None else {}
         if bases is not None and bases.rewrites is not None:
@@ -244,7 +248,7 @@ class Evaluator:
             value = known_value = found.get(name, NOTHING)
             old = state.values.get(name, array(0))  # of a register that holds nothing yet, no thread reads the rest
             self._assume(step.one.guard if sure is not None else "", name, value)
-            if not full or sure is not None:
+            if (not full or sure is not None) and value is not old:
                 value = _merged(value, old, active, sure)
             state.values[name] = value
             if bases is not None and (name in made_up or name in bases.values):
@@ -252,6 +256,21 @@ class Evaluator:
                 if step.guard is not None and sure is not None:
                     other = bases.merged(name, (other, known_value), old, state, step.guard, sure)
                 bases.write(name, _merged(other, held, active, None), value)
+
+    def _results(self, step: Step) -> dict[str, Values]:
+        """Returns what an instruction computes; of the same numbers for all threads as the last time, what it computed then."""
+        assert step.effect is not None
+        state, before = self.state, self.computed.get(step)
+        inputs = list(map(state.values.get, step.inputs))
+        notes = step.compares and state.differences is not None
+        if before is not None and not notes and all(map(is_, inputs, before[0])):
+            return before[1]
+        found = dict(step.effect(state))
+        if all(value is None or value.size == 1 for value in chain(found.values(), inputs)):
+            found = {name: one_array(value) for name, value in found.items()}
+            if step.is_pure:
+                self.computed[step] = inputs, found
+        return found
 
     def _assume(self, guard: str, name: str, value: Values) -> None:
         """Keeps what a register holds if an unknown guard holds, for the instructions of a block with the same guard."""
@@ -280,32 +299,41 @@ class Evaluator:
         if not active.any():
             return
         place, space = (number, step.index), space_of(step.one)
-        tally = self.record.accesses.setdefault(place, Tally())
+        tally = self.record.accesses.get(place)
+        if tally is None:
+            tally = self.record.accesses[place] = Tally()
         self._record(step, space, self.addresses_of(step), active, tally)
-        add_counts(self.record.made, place, warps_of(active))
+        add_counts(self.record.made, place, self._active(active).warps)
         if step.role != "bulk":
             self._record_distances(place, step, space, active)
         if not windows.is_generic(step.one) or not step.addresses:
             return
-        generic = np.broadcast_to(self.state.address(step.addresses[0]), active.shape)
+        generic = for_each(self.state.address(step.addresses[0]), active)
         for window in windows.UPPER_WORDS:
             where = windows.within(generic, window, self.state.special["SR_CgaCtaId"])
             whole = active & ~np.repeat(warps_of(active & (where < 0)), WARP_LANES)  # of warps with no thread elsewhere
             if whole.any():
                 self._record(step, window, where, whole, self.record.windows.setdefault((*place, window), Tally()))
 
+    def _active(self, mask: Mask) -> Active:
+        """Returns what follows from the threads that make an access, as those of the access before mostly did."""
+        if self.accessing.mask is not mask:
+            self.accessing = Active(mask, self.weights)
+        return self.accessing
+
     def _record(self, step: Step, space: str | None, where: Values, active: Mask, tally: Tally) -> None:
         """Counts one execution of an instruction by some threads, which access a memory at some addresses."""
         self._count(step, space, where, active, tally)
         if space == "shared":
             named = rows_named(step.one) if step.one.base in ("LDSM", "STSM") else WARP_LANES
-            last = int(np.where(active & (np.arange(active.shape[-1]) % WARP_LANES < named), where, UNKNOWN).max())
+            naming = active if named == WARP_LANES else active & (np.arange(active.shape[-1]) % WARP_LANES < named)
+            last = int(np.where(naming, where, UNKNOWN).max())
             self.reached = max(self.reached, last + bytes_per_thread(step.one) - _shared_base(self.function.arch))
 
     def _count(self, step: Step, space: str | None, where: Values, active: Mask, tally: Tally) -> None:
         if space == "local":
-            where = interleaved(np.broadcast_to(where, active.shape), bytes_per_thread(step.one))
-        tally.record(where, active, self.weights, atomic=is_update(step.one))
+            where = interleaved(for_each(where, active), bytes_per_thread(step.one))
+        tally.record(where, self._active(active), atomic=is_update(step.one))
 
     def _record_distances(self, place: Place, step: Step, space: str | None, active: Mask) -> None:
         """Counts the addresses of warps of which it is not known where they begin, but the distances of the threads' ones."""

@@ -8,8 +8,8 @@ comes from memory is unknown, and most of floating point (`floats.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache, reduce
 from itertools import product
 
 import numpy as np
@@ -21,12 +21,21 @@ UNKNOWN = -1
 MASK = 0xFFFFFFFF
 
 
+@lru_cache(maxsize=65536)
 def array(value: int) -> Values:
-    """Returns one number for all threads."""
-    return np.array([value], dtype=np.int64)
+    """Returns one number for all threads, which nobody may write to: the same array each time."""
+    found = np.array([value], dtype=np.int64)
+    found.flags.writeable = False
+    return found
 
 
-NOTHING = array(UNKNOWN)
+NOTHING, ZERO = array(UNKNOWN), array(0)
+
+
+def one_array(value: Values) -> Values:
+    """Returns a value, as the same array each time where it is one number for all threads."""
+    return array(int(value[0])) if value.shape == (1,) else value
+
 
 _LOWER_HALF = 0xFFFF
 _NOTHING_ABOVE_0 = UNKNOWN - 1
@@ -46,21 +55,34 @@ def _of_bits(bits: Values, mask: Values) -> Values:
     return np.where(mask & MASK == MASK, bits & MASK, half)
 
 
+_FALSE = np.zeros(1, bool)
+
+
 def known(value: Values, *inputs: Values) -> Values:
     """Returns the low 32 bits of a value, unknown where an input is unknown."""
     return _unless(_any_unknown(inputs), value)
 
 
-def _any_unknown(inputs: tuple[Values, ...]) -> NDArray[np.bool_]:
-    bad = inputs[0] < 0
-    for one in inputs[1:]:
-        bad = bad | (one < 0)
-    return bad
+def _any_unknown(inputs: Sequence[Values]) -> NDArray[np.bool_]:
+    """Returns whether an input is unknown, of all threads at once if that is so of none."""
+    doubtful = [one for one in inputs if one.size > 1 or one[0] < 0]
+    return reduce(np.bitwise_or, doubtful) < 0 if doubtful else _FALSE  # the sign of any is that of all
+
+
+def is_any_unknown(*inputs: Values) -> bool:
+    """Returns whether an input is unknown, of any thread."""
+    return bool(np.count_nonzero(_any_unknown(inputs)))
+
+
+def unless_unknown(value: Values, *inputs: Values) -> Values:
+    """Returns a value that is no word, such as an address; unknown where an input is, or where it is negative itself."""
+    bad = _any_unknown((value, *inputs))
+    return np.where(bad, UNKNOWN, value) if np.count_nonzero(bad) else value
 
 
 def _unless(bad: NDArray[np.bool_], value: Values) -> Values:
     value = value & MASK
-    return np.where(bad, UNKNOWN, value) if bad.any() else value
+    return np.where(bad, UNKNOWN, value) if np.count_nonzero(bad) else value
 
 
 def signed(value: Values) -> Values:
@@ -68,24 +90,25 @@ def signed(value: Values) -> Values:
     return value - ((value >> 31) << 32)
 
 
-def add(a: Values, b: Values, c: Values, carry: Values, borrow: Values) -> tuple[Values, Values, Values]:
-    """Returns the sum of three values and two carries, and two predicates, as many of which hold as 2^32 is carried over."""
-    total = a + b + c + carry + borrow
-    over = total >> 32
-    bad = _any_unknown((a, b, c, carry, borrow))
-    return _unless(bad, total), _unless(bad, np.minimum(over, 1)), _unless(bad, over >> 1)
+def add(*terms: Values, carries: int = 0) -> list[Values]:
+    """Returns the sum of values and carries, and so many predicates, as many of which hold as 2^32 is carried over."""
+    some = [one for one in terms if one is not ZERO] or [ZERO]
+    total, bad = reduce(np.add, some), _any_unknown(some)
+    return [_unless(bad, total), *(_unless(bad, (total >> 32 > k).astype(np.int64)) for k in range(carries))]
 
 
 def multiply_add(
-    a: Values, b: Values, low: Values, high: Values, more: Values, *, is_signed: bool
-) -> tuple[Values, Values, Values]:
-    """Returns the low and high words of a * b plus a 64-bit value and a carry, and the carry of that sum."""
+    a: Values, b: Values, low: Values, high: Values, more: Values, *, is_signed: bool, carries: int = 0
+) -> list[Values]:
+    """Returns the low and high words of a * b plus a 64-bit value and a carry, and perhaps the carry of that sum."""
     x, y = (signed(a), signed(b)) if is_signed else (a, b)
     product = x.view(np.uint64) * y.view(np.uint64)
-    total = product + (low.view(np.uint64) | high.view(np.uint64) << np.uint64(32)) + more.view(np.uint64)
+    total = product if low is ZERO and high is ZERO else product + (low.view(np.uint64) | high.view(np.uint64) << np.uint64(32))
+    total = total if more is ZERO else total + more.view(np.uint64)
+    words = [total.view(np.int64), (total >> np.uint64(32)).view(np.int64)]
+    words += [(total < product).astype(np.int64)] * carries
     bad = _any_unknown((a, b, low, high, more))
-    words = total.view(np.int64), (total >> np.uint64(32)).view(np.int64), (total < product).astype(np.int64)
-    return _unless(bad, words[0]), _unless(bad, words[1]), _unless(bad, words[2])
+    return [_unless(bad, word) for word in words]
 
 
 def negated_pair(low: Values, high: Values) -> tuple[Values, Values]:
@@ -121,15 +144,35 @@ def extended(value: Values, bits: int, *, is_signed: bool) -> Values:
 
 def logic(a: Values, b: Values, c: Values, table: int) -> Values:
     """Returns the bitwise function of three values that a table of 8 bits gives (LOP3). Bits that matter must be known."""
-    inputs = [(bit, x) for bit, x in ((4, a), (2, b), (1, c)) if any((table >> r ^ table >> (r ^ bit)) & 1 for r in range(8))]
-    parts = [(bit, *(_bits(x) if (x < 0).any() else (x, array(MASK)))) for bit, x in inputs]
+    matter, products = _inputs_and_products(table)
+    inputs = {bit: x for bit, x in ((4, a), (2, b), (1, c)) if matter & bit}
+    if not is_any_unknown(*inputs.values()):
+        return _sum_of_products(inputs, products)
+    parts = [(bit, *_bits(x)) for bit, x in inputs.items()]
     can_be: list[Values] = [array(0), array(0)]  # bits that can be 0, and bits that can be 1
-    for row in range(8):
+    for row in (row for row in range(8) if not row & ~matter):
         fits: Values = array(MASK)
         for bit, bits, mask in parts:
             fits = fits & ((bits if row & bit else ~bits) | ~mask)
         can_be[table >> row & 1] = can_be[table >> row & 1] | fits
     return _of_bits(can_be[1], ~(can_be[0] & can_be[1]))
+
+
+@cache
+def _inputs_and_products(table: int) -> tuple[int, tuple[int, ...]]:
+    """Returns which inputs of a bitwise function matter, as bits, and of which of them it is the sum of products, modulo 2.
+
+    Each bitwise function is such a sum, its algebraic normal form: a choice of b or c by a is ab + ac + c.
+    """
+    matter = sum(bit for bit in (4, 2, 1) if any((table >> row ^ table >> (row ^ bit)) & 1 for row in range(8)))
+    ones = [row for row in range(8) if table >> row & 1]
+    return matter, tuple(product for product in range(8) if sum(not row & ~product for row in ones) % 2)
+
+
+def _sum_of_products(inputs: Mapping[int, Values], products: tuple[int, ...]) -> Values:
+    """Returns the sum, modulo 2, of products of the bits of known inputs."""
+    factors = [[value for bit, value in inputs.items() if product & bit] for product in products]
+    return reduce(np.bitwise_xor, [reduce(np.bitwise_and, each) if each else array(MASK) for each in factors] or [array(0)])
 
 
 def predicate_logic(a: Values, b: Values, c: Values, table: int) -> Values:

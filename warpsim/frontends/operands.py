@@ -294,7 +294,7 @@ def _read_by(part: Operand, opcode: str, base: str, is_last: bool) -> list[str]:
     if isinstance(part, Address):
         return [name for term, _ in part.terms for name in registers_of(term.name, 2 if term.pair else 1)]
     if isinstance(part, Constant):
-        return registers_of(part.index.name, 1) if part.index else []
+        return [*registers_of(part.index.name, 1)] if part.index else []
     if not isinstance(part, Register):
         return []
     count = 2 if part.pair else 1
@@ -306,15 +306,16 @@ def _read_by(part: Operand, opcode: str, base: str, is_last: bool) -> list[str]:
         count = 2
     elif base in ("HMMA", "IMMA", "DMMA"):
         count = 4 if is_last and "F32" in opcode else 2
-    return registers_of(part.name, count)
+    return [*registers_of(part.name, count)]
 
 
-def registers_of(name: str, count: int) -> list[str]:
+@lru_cache(maxsize=65536)
+def registers_of(name: str, count: int) -> tuple[str, ...]:
     """Returns the names of consecutive registers; none for those that always hold the same."""
     if name in ZERO or name in TRUE:
-        return []
+        return ()
     found = re.match(r"(\D+)(\d+)$", name)
-    return [f"{found[1]}{int(found[2]) + k}" for k in range(count)] if found else []
+    return tuple(f"{found[1]}{int(found[2]) + k}" for k in range(count)) if found else ()
 
 
 @lru_cache(maxsize=65536)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends import windows
-from warpsim.frontends.accesses import bytes_per_thread, space_of
+from warpsim.frontends.accesses import bytes_per_thread, for_each, space_of
 from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, bulk_units, first_of, is_past_l1
 from warpsim.frontends.caches import BYPASS_L1, CACHED, LOCAL, STORE, Accesses
 from warpsim.frontends.dependences import Waits
@@ -160,7 +160,7 @@ class Shifts(_UntilEnough):
         place = number, step.index
         if self.space_of(place) not in WALKED or not active.any():
             return
-        addresses = np.broadcast_to(self.whole_addresses(place, step), active.shape)
+        addresses = for_each(self.whole_addresses(place, step), active)
         if not (addresses[active] >= 0).any():
             return
         rows = np.where(active, addresses, -1).reshape(-1, self.like.threads)
@@ -385,7 +385,7 @@ class Recorder(_UntilEnough):
         place = number, step.index
         if (space := self.space_of(place)) not in WALKED or not active.any():
             return
-        addresses = np.broadcast_to(self.whole_addresses(place, step), active.shape)
+        addresses = for_each(self.whole_addresses(place, step), active)
         if not (addresses[active] >= 0).any():
             return
         if place not in self.numbers:
@@ -394,7 +394,8 @@ class Recorder(_UntilEnough):
             self.facts.append((kind_of(step.one, space), width))
         row = np.where(active, addresses, -1)
         rows = [row] if step.role != "bulk" else self._lines(step, row)
-        add_counts(self.record.made, place, warps_of(active) * float(len(rows)))
+        warps = self._active(active).warps
+        add_counts(self.record.made, place, warps * float(len(rows)))
         if self.is_leaping:
             return
         if self.is_late:
@@ -403,7 +404,7 @@ class Recorder(_UntilEnough):
         self.clock.go_on(step.index + 1)
         self.clock.make(step, len(rows))
         self.calls += [(self.numbers[place], row) for row in rows]
-        trips = [int(self.iterations[loop][warps_of(active)].max()) - 1 for loop in self.loops_of[number]]
+        trips = [int(self.iterations[loop][warps].max()) - 1 for loop in self.loops_of[number]]
         self.trips += [max(trips, default=0)] * len(rows)
         self.missing.discard(place)
         if len(self.calls) >= self.most_calls * (_MORE_CALLS if self.missing else 1):

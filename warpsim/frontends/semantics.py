@@ -14,7 +14,7 @@ import numpy as np
 from warpsim.frontends import floats, integers, predicates, windows
 from warpsim.frontends.async_copies import is_phase_test
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, names_of, split
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, ZERO, Values, array, known
 from warpsim.frontends.operands import (
     Constant,
     Immediate,
@@ -116,7 +116,7 @@ def _add(suffixes: Suffixes, parts: Parts) -> Effect:
     ins = tail if extended else []
 
     def effect(s: State) -> list[tuple[str, Values]]:
-        terms, ones = [], array(0)
+        terms, ones = [], ZERO
         for part in values:
             if getattr(part, "negative", False):  # -x is ~x + 1, which decides the carry
                 positive = s.read(_positive(part))
@@ -124,10 +124,11 @@ def _add(suffixes: Suffixes, parts: Parts) -> Effect:
                 ones = ones + 1
             else:
                 terms.append(s.read(part))
-        more = [s.read(part) for part in ins] + [array(0), array(0)]
+        more = [s.read(part) for part in ins] + [ZERO, ZERO]
         a, b, c = terms
-        total, first, second = integers.add(a, b, c, more[0], np.where(more[1] < 0, UNKNOWN, more[1] + ones))
-        return [(result, total), *zip(carries, (first, second), strict=False)]
+        second = more[1] if ones is ZERO else np.where(more[1] < 0, UNKNOWN, more[1] + ones)
+        found = integers.add(a, b, c, more[0], second, carries=min(len(carries), 2))
+        return list(zip([result, *carries], found, strict=False))
 
     return effect
 
@@ -148,8 +149,8 @@ def _add_wide(parts: Parts) -> Effect:
             negative = getattr(part, "negative", False)
             if negative:
                 a, b = _complement(a), _complement(b)
-            low, carry, _ = integers.add(low, a, array(0), array(int(negative)), array(0))
-            high, _, _ = integers.add(high, b, array(0), carry, array(0))
+            low, carry = integers.add(low, a, array(int(negative)), carries=1)
+            (high,) = integers.add(high, b, carry)
         return [*zip(names, (low, high), strict=True), *((name, NOTHING) for name in carries)]
 
     return effect
@@ -167,19 +168,21 @@ def _multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
     a, b, c = values
     carry = tail[0] if "X" in suffixes and tail else None
     if "WIDE" in suffixes or "HI" in suffixes:
-        names = names_of(parts[0], 2)
+        wanted = [result] if "HI" in suffixes else names_of(parts[0], 2)
 
         def wide(s: State) -> list[tuple[str, Values]]:
             more = array(0) if carry is None else s.read(carry)
-            low, high, out = integers.multiply_add(s.read(a), s.read(b), *s.read_pair(c), more, is_signed=is_signed)
-            words = [(result, high)] if "HI" in suffixes else list(zip(names, (low, high), strict=True))
-            return [*words, *((name, out) for name in carries)]
+            factors, sums = (s.read(a), s.read(b)), s.read_pair(c)
+            found = integers.multiply_add(*factors, *sums, more, is_signed=is_signed, carries=len(carries))
+            return list(zip([*wanted, *carries], found[2 - len(wanted) :], strict=True))
 
         return wide
 
     def narrow(s: State) -> list[tuple[str, Values]]:
         x, y, z = s.read(a), s.read(b), s.read(c)
         more = array(0) if carry is None else s.read(carry)
+        if not integers.is_any_unknown(x, y, z, more):
+            return [(result, (x * y + z + more) & MASK), *((name, NOTHING) for name in carries)]
         zero = ((x == 0) | (y == 0)) & True  # nothing depends on the other factor
         product = np.where(zero, 0, (x.view(np.uint64) * y.view(np.uint64)).view(np.int64))
         bad = ((x < 0) | (y < 0)) & ~zero | (z < 0) | (more < 0)
@@ -216,8 +219,8 @@ def _shift_add(suffixes: Suffixes, parts: Parts) -> Effect:
         if getattr(a, "negative", False) and not upper and carry is None:
             shifted = s.read(_positive(a)) << n
             term, complements = _complement(known(shifted & MASK, low)), complements + 1
-        total, first, _ = integers.add(term, other, array(0), more, array(complements))
-        return [(result, total), *((name, first) for name in carries[:1])]
+        found = integers.add(term, other, more, array(complements), carries=len(carries[:1]))
+        return list(zip([result, *carries[:1]], found, strict=True))
 
     return effect
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.geometry import Geometry, threads
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known, negated_pair, signed
+from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known, negated_pair, signed, unless_unknown
 from warpsim.frontends.local_memory import STACK_END
 from warpsim.frontends.operands import TRUE, ZERO, Address, Constant, Immediate, Operand, Other, Register, registers_of
 from warpsim.frontends.parameters import ARRAYS_APART
@@ -48,6 +48,8 @@ class State:
 
     def read(self, part: Operand) -> Values:
         """Returns the value of an operand with its signs."""
+        if isinstance(part, Register) and not (part.negative or part.inverted or part.absolute or part.suffix):
+            return self.register(part.name)
         if isinstance(part, Immediate):
             return array(part.value)
         if isinstance(part, Constant):
@@ -96,20 +98,19 @@ class State:
 
     def address(self, part: Address) -> Values:
         """Returns the byte addresses of an access."""
-        total = array(part.offset)
-        bad = np.zeros(1, bool)
+        total, words = array(part.offset), []
         for term, factor in part.terms:
             if term.pair:
                 low, high = self.read_pair(Register(term.name))
                 value = low | (high & 0x3FFFFFFF) << 32
-                bad = bad | (high < 0)
+                words += [low, high]
             else:
-                value = low = self.register(term.name)
-            bad = bad | (low < 0)
-            total = total + value * factor
+                value = self.register(term.name)
+                words.append(value)
+            total = total + (value if factor == 1 else value * factor)
         if len(part.terms) == 0 or not any(term.pair for term, _ in part.terms):
             total = total & _OF_BLOCK
-        return np.where(bad | (total < 0), UNKNOWN, total)
+        return unless_unknown(total, *words)
 
 
 def _rank_in_cluster(block: tuple[int, int, int], cluster: tuple[int, int, int]) -> int:

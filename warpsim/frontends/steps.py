@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from warpsim.frontends.accesses import TEXTURES, space_of
 from warpsim.frontends.async_copies import (
@@ -23,11 +24,13 @@ from warpsim.frontends.keys import keys_of
 from warpsim.frontends.operands import (
     STACK_POINTER,
     Address,
+    Constant,
     Register,
     addresses,
     calls_outside,
     conditions,
     guard_of,
+    is_predicate,
     operands,
     read,
     refilled_words,
@@ -55,9 +58,11 @@ _RETURNED = ("R4", "R5", "R6", "R7")
 """Registers in which a function returns up to 16 bytes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """One instruction as it is executed: its effect, its guard, and the address that it accesses.
+
+    The effect computes with the registers `inputs`.
 
     `role` is what it does with asynchronous copies; `barrier` is the address of the barrier in shared memory that it names, and
     `length` the register with the length of its copy, or the number of bytes that the barrier is to expect. A copy by a tensor
@@ -78,6 +83,22 @@ class Step:
     corner: tuple[Register, ...] = ()
     wide: frozenset[str] = frozenset()
     matters: bool = True
+    inputs: tuple[str, ...] = ()
+
+    @cached_property
+    def accesses(self) -> bool:
+        """Whether it accesses memory."""
+        return bool(self.addresses) or space_of(self.one) is not None
+
+    @cached_property
+    def compares(self) -> bool:
+        """Whether its effect notes by how much operands differ, as comparisons may."""
+        return any(is_predicate(Register(name)) for name in self.results)
+
+    @cached_property
+    def is_pure(self) -> bool:
+        """Whether one number for all threads follows from such inputs, whichever threads are active."""
+        return not any(isinstance(part, Constant) and part.index is not None for part in operands(self.one.operands))
 
 
 class Steps:
@@ -119,7 +140,8 @@ class Steps:
                 role, effect = None, fails(operands(one.operands))
             wide = _words_of_pairs(self.flow.function.code, index) if results and accessed else frozenset[str]()
             matters = (number, index) in self.read_later
-            step = Step(index, one, effect, results, guard_of(one), where, role, wide=wide, matters=matters)
+            inputs = (*read(one), *refilled_words(one))
+            step = Step(index, one, effect, results, guard_of(one), where, role, wide=wide, matters=matters, inputs=inputs)
             if role is not None:
                 corner, stated = corner_of(one), [self.tiles[str(key)] for key in keys_of(one) if str(key) in self.tiles]
                 if corner and stated:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.accesses import Tally, bytes_per_thread, is_update, space_of
+from warpsim.frontends.accesses import Active, Tally, bytes_per_thread, is_update, space_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.sass import MachineInstruction
@@ -182,7 +182,7 @@ class _Compiler:
             chosen = places == place
             ones = np.ones(int(chosen.sum()))
             tally = self.tallies.setdefault(place, Tally())
-            tally.record(rows[chosen].ravel(), active[chosen].ravel(), ones, atomic=self.updates[place])
+            tally.record(rows[chosen].ravel(), Active(active[chosen].ravel(), ones), atomic=self.updates[place])
         if self.kept_rows < MOST_ROWS:
             self._keep(rows, places, warps)
 
