@@ -43,9 +43,9 @@ def space_of(one: MachineInstruction) -> str | None:
     A constant at a fixed address, or at one from a uniform register, is an operand as any other. Copies within a cluster
     (UBLKCP.S.S) do not come to memory.
     """
-    if one.opcode.startswith("UBLKCP.S.S"):
-        return None
-    return "constant" if indexed_constant(one) is not None else _SPACE_OF.get(one.base)
+    if one.base == "LDC":
+        return "constant" if indexed_constant(one) is not None else None
+    return None if one.opcode.startswith("UBLKCP.S.S") else _SPACE_OF.get(one.base)
 
 
 def bytes_per_thread(one: MachineInstruction) -> Width:

@@ -15,6 +15,8 @@ from warpsim.engine.jit import CACHE_FOLDER
 LINE_SHIFT, SECTOR_SHIFT, SECTORS, LANES = 7, 5, 4, 32
 _CACHED, _STORE, _LOCAL = 0, 2, 4  # the kinds of `caches`
 _DIRTY = SECTORS  # bit of the first sector that has been stored
+_RECORD = 1 + SECTORS  # words of a line beside its tag and its latest use: bits of sectors, and from when on each is there
+_WORDS = 2 + _RECORD
 _RUNS, _AT_BARRIER, _ENDED = 0, 1, 2  # states of a warp
 _SLOT_BITS = 20  # of a warp in the queue, below its time
 _NO_BARRIER = 2**62
@@ -39,23 +41,24 @@ def hashed(line, sets):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def place_of(tags, used, bits, first, ways, line, since, now):  # type: ignore[no-untyped-def]
-    """Returns where a line of a set is, if it was used at `since` or later.
+def place_of(cache, first, ways, line, since, now):  # type: ignore[no-untyped-def]
+    """Returns the place of a line's record in a set that begins at a place of its cache, if it was used at `since` or later.
 
     Otherwise it is there without sectors: where it has been before, or instead of the line that was used longest ago.
     """
-    for way in range(first, first + ways):
-        if tags[way] == line:
-            if used[way] < since:
-                bits[way] = 0
-            used[way] = now
-            return way
-    oldest, least = first, used[first]
-    for way in range(first + 1, first + ways):
-        oldest = way if used[way] < least else oldest
-        least = min(least, used[way])
-    tags[oldest], bits[oldest], used[oldest] = line, 0, now
-    return oldest
+    used, records = first + ways, first + 2 * ways
+    for way in range(ways):
+        if cache[first + way] == line:
+            if cache[used + way] < since:
+                cache[records + way * _RECORD] = 0
+            cache[used + way] = now
+            return records + way * _RECORD
+    oldest, least = 0, cache[used]
+    for way in range(1, ways):
+        oldest = way if cache[used + way] < least else oldest
+        least = min(least, cache[used + way])
+    cache[first + oldest], cache[records + oldest * _RECORD], cache[used + oldest] = line, 0, now
+    return records + oldest * _RECORD
 
 
 @compiled
@@ -118,28 +121,26 @@ def sectors_in(mask):  # type: ignore[no-untyped-def]
 
 @compiled
 def look_up(cache, size, begin, line, wanted, since, now):  # type: ignore[no-untyped-def]
-    """Looks for sectors of a line in a cache of so many (sets, ways), which begins at a place of the arrays.
+    """Looks for sectors of a line in a cache of so many (sets, ways), which begins with a set of the array.
 
-    Returns the place of the line, which of the sectors are missing, and from when on the others are there.
+    Returns the place of the line's record, which of the sectors are missing, and from when on the others are there.
     """
-    tags, used, bits, there = cache
     sets, ways = size
-    way = place_of(tags, used, bits, begin + hashed(line, sets) * ways, ways, line, since, now)
-    held, ready = wanted & bits[way], np.int64(0)
+    place = place_of(cache, (begin + hashed(line, sets)) * ways * _WORDS, ways, line, since, now)
+    held, ready = wanted & cache[place], np.int64(0)
     for sector in range(SECTORS):
         if held >> sector & 1:
-            ready = max(ready, there[way * SECTORS + sector])
-    return way, wanted & ~held, ready
+            ready = max(ready, cache[place + 1 + sector])
+    return place, wanted & ~held, ready
 
 
 @compiled
-def fill(cache, way, sectors, ready):  # type: ignore[no-untyped-def]
-    """Sectors of a line come into a cache, and are there from a time on."""
-    _, _, bits, there = cache
-    bits[way] |= sectors
+def fill(cache, place, sectors, ready):  # type: ignore[no-untyped-def]
+    """Sectors of a line, with a record at a place, come into a cache, and are there from a time on."""
+    cache[place] |= sectors
     for sector in range(SECTORS):
         if sectors >> sector & 1:
-            there[way * SECTORS + sector] = ready
+            cache[place + 1 + sector] = ready
 
 
 @compiled
@@ -149,9 +150,15 @@ def drawn(number, values):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def empty_cache(lines):  # type: ignore[no-untyped-def]
-    """Returns a cache of so many lines: tags, latest uses, bits of sectors, and from when on each sector is there."""
-    return np.full(lines, -1, np.int64), np.zeros(lines, np.int64), np.zeros(lines, np.int64), np.zeros(lines * SECTORS, np.int64)
+def empty_cache(sets, ways):  # type: ignore[no-untyped-def]
+    """Returns a cache. Each set has the tags of all ways, then their latest uses, then their records.
+
+    What belongs to a set stands together, so that the host finds it quickly.
+    """
+    cache = np.zeros(sets * ways * _WORDS, np.int64)
+    for first in range(0, len(cache), ways * _WORDS):
+        cache[first : first + ways] = -1
+    return cache
 
 
 @compiled
@@ -169,7 +176,7 @@ def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled, sinc
         way, absent, _ = look_up(l2, size, 0, line, wanted << _DIRTY, since, filled)
         absent >>= _DIRTY
         if absent:
-            filled += l2[2][way] == 0
+            filled += l2[way] == 0
             fill(l2, way, absent << _DIRTY | absent, ready)
         return absent, ready, filled
     if half >= 0 and half != hashed(line, 2):
@@ -180,12 +187,12 @@ def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled, sinc
     way, absent, there = look_up(l2, size, 0, line, wanted, since, filled)
     ready = max(ready, there)
     if absent:
-        filled += l2[2][way] == 0
+        filled += l2[way] == 0
         ready = max(ready, begin + drawn(begin + line, latencies[2]))
-        absent = pieces_of(absent) & ~l2[2][way]
+        absent = pieces_of(absent) & ~l2[way]
         fill(l2, way, absent, ready)
     if copy >= 0:
-        filled += l2[2][copy] == 0
+        filled += l2[copy] == 0
         fill(l2, copy, wanted, ready)
     return absent, ready, filled
 
@@ -216,16 +223,16 @@ def access_caches(lines, masks, count, what, place, begin, caches, sizes, halves
     (sm, phase), (l1, l2), l1_size, l1_cycles = place, caches, sizes[0], latencies[0]
     beyond_l1, beyond_l2, arrival, taken_in, together = 0, 0, begin, 0, 0
     half = sm % halves if halves > 1 else -1
-    first = sm * l1_size[0] * l1_size[1]
+    first = sm * l1_size[0]
     for k in range(count):
         missing, way, here = masks[k], 0, lines[k] + phase * _PHASE
         if what == _CACHED:
             way, missing, ready = look_up(l1, l1_size, first, here, masks[k], since[0], begin)
-            taken_in += l1[2][way] == 0
+            taken_in += l1[way] == 0
             arrival = max(arrival, ready, begin + l1_cycles)
         elif what == _STORE:
             way, absent, _ = look_up(l1, l1_size, first, here, masks[k], since[0], begin)
-            taken_in += l1[2][way] == 0
+            taken_in += l1[way] == 0
             fill(l1, way, absent, begin)
         if missing:
             absent, ready, filled = access_l2(lines[k], missing, what, half, begin, l2, sizes[1], latencies, filled, since[1])
@@ -294,7 +301,7 @@ def walk(accesses, timing, chip, phasing, settled, counts):  # type: ignore[no-u
     sms, resident, sizes, halves, coalescer, region, latencies, launch_interval, warp_launch, block_launch, barrier_cycles = chip
     listed, seats = len(warp_first) > 1, sms * resident
     blocks = (len(warp_first) - 1) // block_warps if listed else len(group)
-    both = empty_cache(sms * sizes[0][0] * sizes[0][1]), empty_cache(sizes[1][0] * sizes[1][1])  # L1 and L2
+    both = empty_cache(sms * sizes[0][0], sizes[0][1]), empty_cache(*sizes[1])  # L1 and L2
     recent = np.full((3, (sms // coalescer[0] + 1) * _RECENT if coalescer[1] > 0 else 1), -1, np.int64)
     lines, masks = np.zeros(2 * LANES, np.int64), np.zeros(2 * LANES, np.int64)
     filled, filled_by = np.int64(1), np.zeros(seats)  # lines that have filled L2, and those that a block fills it with at its end

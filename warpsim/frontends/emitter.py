@@ -127,9 +127,9 @@ class Emitter:
         )
         for index, one in made:
             found.append(self._if_made(number, index, one, come))
-            rest = self.function.code[index : self.flow.blocks[number].code.stop]
-            if is_phase_test(rest[0]) and not is_peek(rest) and (number, index) not in self.handovers:
-                found += self._phase(number, index)
+            if is_phase_test(self.function.code[index]) and (number, index) not in self.handovers:
+                rest = self.function.code[index : self.flow.blocks[number].code.stop]
+                found += [] if is_peek(rest) else self._phase(number, index)
         return found
 
     def _hints(self, number: int, index: int) -> Hints | None:

@@ -113,8 +113,9 @@ class Steps:
     def __init__(self, flow: Flow, tiles: Mapping[str, Tile], stated: Collection[int] = ()) -> None:
         self.flow, self.tiles = flow, tiles
         self.unused = unused_comparisons(flow, {block for loop in stated for block in flow.closing[loop]})
-        self.needed = _needed(flow)
-        self.read_later = _read_later(flow)
+        facts = [_facts(one) for one in flow.function.code]
+        self.needed = _needed(flow, facts)
+        self.read_later = _read_later(flow, facts)
         writers = [one for one in flow.function.code if STACK_POINTER in written(one)]
         self.has_one_frame = len(writers) <= _WRITERS_OF_A_FRAME
         self.innermost = flow.innermost()
@@ -275,24 +276,27 @@ def _results_of(one: MachineInstruction) -> tuple[str, ...]:
     return (*written(one), *spilled_words(one))
 
 
-def _needed(flow: Flow) -> set[str]:
+Facts = Sequence[tuple[frozenset[str], frozenset[str], frozenset[str]]]
+"""Of each instruction the registers that it writes, those that are asked for, and those from which its results follow."""
+
+
+def _facts(one: MachineInstruction) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    return frozenset((*_results_of(one), *returned_by(one))), frozenset(_asked_by(one)), frozenset(_inputs_of(one))
+
+
+def _needed(flow: Flow, facts: Facts) -> set[str]:
     """Returns the registers on which branches, addresses and guards depend, wherever they are."""
     needed: set[str] = set()
-    by_result: dict[str, list[MachineInstruction]] = {}
-    seen: set[int] = set()
-    for block in flow.blocks:
-        for index in block.code:
-            if index in seen:
-                continue
-            seen.add(index)
-            one = flow.function.code[index]
-            for name in _results_of(one):
-                by_result.setdefault(name, []).append(one)
-            needed |= _asked_by(one)
+    by_result: dict[str, list[frozenset[str]]] = {}
+    for index in {index for block in flow.blocks for index in block.code}:
+        results, asked, inputs = facts[index]
+        for name in results - set(returned_by(flow.function.code[index])):
+            by_result.setdefault(name, []).append(inputs)
+        needed |= asked
     todo = list(needed)
     while todo:
-        for one in by_result.get(todo.pop(), ()):
-            fresh = _inputs_of(one) - needed
+        for inputs in by_result.get(todo.pop(), ()):
+            fresh = inputs - needed
             needed |= fresh
             todo += fresh
     return needed
@@ -320,7 +324,7 @@ def _inputs_of(one: MachineInstruction) -> set[str]:
     return {*read(one), *refilled_words(one)}
 
 
-def _read_later(flow: Flow) -> set[Place]:
+def _read_later(flow: Flow, facts: Facts) -> set[Place]:
     """Returns the instructions on whose results branches, addresses or guards may depend, by the flow from there on."""
     found: set[Place] = set()
     asked: dict[int, set[str]] = {number: set() for number in range(len(flow.blocks))}
@@ -331,13 +335,14 @@ def _read_later(flow: Flow) -> set[Place]:
             block = flow.blocks[number]
             after = {STACK_POINTER}.union(*(asked[each] for each in block.successors))
             for index in reversed(block.code):
-                one = flow.function.code[index]
-                results = {*_results_of(one), *returned_by(one)}
+                results, asked_here, inputs = facts[index]
                 is_asked = not after.isdisjoint(results)
-                after = (after if one.guard else after - results) | _asked_by(one)
+                if not flow.function.code[index].guard:
+                    after -= results
+                after |= asked_here
                 if is_asked:
                     found.add((number, index))
-                    after |= _inputs_of(one)
+                    after |= inputs
             grows |= not after <= asked[number]
             asked[number] |= after
     return found
