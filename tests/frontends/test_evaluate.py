@@ -8,10 +8,12 @@ import pytest
 
 from tests.support.executions import expected_ops
 from tests.support.listings import counts, function, kernel
-from warpsim.frontends import leaps
+from warpsim.frontends import integers, leaps
 from warpsim.frontends.api import from_cuda
 from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.evaluate import evaluate
+from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.steps import Steps
@@ -224,3 +226,23 @@ def test_a_truth_value_is_known_beside_half_a_register_of_data(trips, stores):
         "STG.E [R4.64], R0", "EXIT",
     )  # fmt: skip
     assert counts(kernel(*rows)).get("store", 0) == stores
+
+
+def test_what_follows_from_one_number_for_all_threads_is_computed_once(monkeypatch):
+    """In a loop that is followed trip by trip, since bits of its counter give an address."""
+    computed = Counter()
+    logic = integers.logic
+
+    def counted(a, b, c, table):
+        computed[table] += 1
+        return logic(a, b, c, table)
+
+    monkeypatch.setattr(integers, "logic", counted)
+    rows = [
+        "S2R R0, SR_TID.X", "MOV R1, 0x3", ".L_loop:", "LOP3.LUT R2, R1, 0x5, RZ, 0x3c, !PT", "IADD3 R0, R0, 0x1, RZ",
+        "LOP3.LUT R3, R0, 0x3, RZ, 0xc0, !PT", "IADD3 R4, R3, R2, RZ", "LDS R5, [R4.X4]", "ISETP.GE.AND P0, PT, R0, 0x3e8, PT",
+        "@!P0 BRA `(.L_loop)", "EXIT",
+    ]  # fmt: skip
+    evaluate(Given(make_flow(function(*rows)), as_geometry("1,32")))
+    assert computed[0x3C] == 1
+    assert computed[0xC0] > 10
