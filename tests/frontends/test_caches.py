@@ -230,7 +230,7 @@ def test_accesses_that_are_left_out_fill_l2_too():
     given = accesses(shared, *own, kind=BYPASS_L1)
     assert hits(given, small, 1, 4)[0].l2 == 0.75
     assert hits(given, small, 1, 4, Excerpt.of_equal(7, 0.25))[0].l2 == 0
-    own_ones_are_all = Excerpt(0.25, np.array([4.0, *[1.0] * 6]), np.zeros(7, np.bool_))
+    own_ones_are_all = Excerpt(0.25, 28.0, 1.0, np.array([4.0, *[1.0] * 6]), np.zeros(7, np.bool_))
     assert hits(given, small, 1, 4, own_ones_are_all)[0].l2 == 0.75
 
 
@@ -240,7 +240,7 @@ def test_blocks_of_which_a_part_is_walked_share_in_l1_what_they_access_to_their_
     chip = replace(ONE_SM, resident=resident)
     given = accesses(*((n, np.stack([128 * n + 4 * LANES] * blocks)) for n in range(4)))
     found = [
-        hits(given, chip, 1, 1000, Excerpt(part, np.full(4, 1 / part), np.full(4, to_the_end)))[0]
+        hits(given, chip, 1, 1000, Excerpt(part, 4 / part, 0.0, np.full(4, 1 / part), np.full(4, to_the_end)))[0]
         for part, to_the_end in ((1.0, False), (1 / 500, True), (1 / 500, False))
     ]
     assert found[0].l1 == found[1].l1 > 0.99
@@ -252,13 +252,14 @@ def test_an_excerpt_says_how_many_lines_are_left_out_and_which_stay():
     ways = (0, 128), (2**20, 4), (2**30, 0)
     rows = [(number, base + step * n + 0 * LANES) for n in range(128) for number, (base, step) in enumerate(ways)]
     few = np.arange(3 * 16)
-    found = excerpt(rows, few, 3.0 * 112)
+    found = excerpt(rows, 32, few, 3.0 * 112)
     assert found.part == 1 / 8
     assert found.more[:3].tolist() == [8, 4, 1] and found.to_the_end.reshape(-1, 3).all(axis=0).tolist() == [False, False, True]
     assert not found.to_the_end.reshape(-1, 3)[:, :2].any()
-    twice = excerpt(rows, few, 3.0 * 240)  # as many calls again are not among the rows
+    assert found.lines == 128 + 4 + 1 and found.own == 1.0
+    twice = excerpt(rows, 32, few, 3.0 * 240)  # as many calls again are not among the rows
     assert twice.part == 1 / 16 and twice.more[:3].tolist() == [16, 8, 2]
-    assert excerpt([(0, np.full(32, -1))], np.array([0]), 0.0).more.tolist() == [0]
+    assert excerpt([(0, np.full(32, -1))], 32, np.array([0]), 0.0).more.tolist() == [0]
 
 
 def test_shared_memory_takes_its_part_of_the_data_cache():

@@ -14,6 +14,7 @@ from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import AssumptionWarning
 from warpsim.frontends.evaluate import evaluate
 from warpsim.frontends.evaluation import Given
+from warpsim.frontends.excerpt import Excerpt
 from warpsim.frontends.flow import make_flow
 from warpsim.frontends.geometry import as_geometry
 from warpsim.frontends.parameters import argument_bytes
@@ -178,3 +179,11 @@ def test_first_calls_are_of_loads_and_stores_where_there_are_many_of_both():
     made = recorded(*loads, *stores, most_calls=1000)
     assert made.first_calls(20).tolist() == [*range(10), *range(60, 70)]
     assert made.first_calls(61).tolist() == list(range(61))
+
+
+@pytest.mark.parametrize(("left", "l1"), [(0, 0.5), (500, 0.5), (600, 0)])
+def test_blocks_do_not_find_what_the_rest_of_those_before_them_has_displaced(left, l1):
+    """Two blocks, one after the other, read the same four lines first, and leave as many more out; L1 has 512 lines."""
+    lines = [128 * n + 4 * LANES for n in range(4)]
+    both = accesses(*((0, [row, row]) for row in lines))
+    assert hits(both, ONE_SM, 1, 2, Excerpt.of_equal(4, 4 / (4 + left)))[0].l1 == l1

@@ -287,7 +287,8 @@ def hits(
     wave = min(sms * caches.resident, walked)
     first = max(wave, walked - wave)
     window = 0 if times is NO_TIMES else caches.window  # accesses in turn are at no times
-    phases = min(max(1, round(1.0 / of_block.part)), _MOST_PHASES)
+    stays = of_block.stays_in(l1_sets * caches.ways, caches.resident)
+    phases = 1 if stays else min(max(1, round(1.0 / of_block.part)), _MOST_PHASES)
     shape = sms, caches.resident, sizes, caches.halves, (caches.gpc_sms, window), 1 << REGION_BITS
     walk(given, order, (*shape, latencies, *starts), (of_block.to_the_end, phases), first, walked_counts)
     later = max(1.0, (share * blocks - first) / (walked - first)) if walked > first else 0.0

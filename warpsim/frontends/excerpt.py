@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,42 +24,64 @@ class Excerpt:
 
     Attributes:
         part: share of the block's calls that are walked.
+        lines: lines that all its calls touch.
+        own: share of the lines of the next block that this one does not touch.
         more: float64[calls]: lines that all calls of the same instruction touch, over those that its walked calls touch.
         to_the_end: bool[calls]: whether the block accesses the lines of a call until it ends, rather than for a while.
     """
 
     part: float
+    lines: float
+    own: float
     more: NDArray[np.float64]
     to_the_end: NDArray[np.bool_]
 
     @staticmethod
     def of_equal(calls: int, part: float = 1.0) -> Excerpt:
-        """Returns that of calls that are like those that are left out, each with lines of its own."""
-        return Excerpt(part, np.full(calls, 1.0 / part), np.zeros(calls, np.bool_))
+        """Returns that of calls that are like those that are left out, each with a line of its own."""
+        return Excerpt(part, calls / part, 0.0, np.full(calls, 1.0 / part), np.zeros(calls, np.bool_))
+
+    def stays_in(self, lines: float, blocks: int) -> bool:
+        """Returns whether a cache of so many lines holds all that so many blocks touch."""
+        return self.lines * (1.0 + (blocks - 1) * self.own) <= lines
 
 
-def excerpt(calls: Sequence[tuple[int, NDArray[np.int64]]], kept: NDArray[np.int64], left_out: float) -> Excerpt:
+def excerpt(
+    calls: Sequence[tuple[int, NDArray[np.int64]]], threads: int, kept: NDArray[np.int64], left_out: float
+) -> Excerpt:
     """Returns what the calls of a block tell, of which some are kept.
 
     Args:
-        calls: instruction, and the addresses of the threads of the block; negative: a thread does not access.
+        calls: instruction, and the addresses of the threads of the block, and of the next one if that is known; negative: a
+            thread does not access.
+        threads: threads of a block.
         kept: numbers of those that are kept.
         left_out: how many of the block's calls are not kept, with those that are not among `calls`.
     """
-    all_calls = len(kept) + left_out
-    warps = len(calls[0][1]) // WARP_LANES
+    warps = threads // WARP_LANES
     some = np.linspace(0, warps - 1, max(1, min(warps, _MOST_LOOKED_AT // (len(calls) * WARP_LANES))), dtype=int)
-    lines = [np.unique(row.reshape(warps, WARP_LANES)[some] // LINE_BYTES) for _, row in calls]
-    call = np.repeat(np.arange(len(calls)), [len(each) for each in lines])
-    line, is_kept = np.concatenate(lines), np.isin(call, kept)
-    call, line, is_kept = call[line >= 0], line[line >= 0], is_kept[line >= 0]
-    number = np.array([number for number, _ in calls])
-    touched, touched_by_kept = (
-        np.bincount(np.unique(np.stack([number[call], line])[:, chosen], axis=1)[0], minlength=number.max() + 1)
-        for chosen in (slice(None), is_kept)
-    )
-    more = all_calls / len(calls) * touched / np.maximum(1, touched_by_kept)
+    (call, line), (_, of_next) = (_lines([row[begin : begin + threads] for _, row in calls], some) for begin in (0, threads))
+    number, executed = np.array([number for number, _ in calls]), (len(kept) + left_out) / len(calls)
+    touched, by_kept = (_distinct(number[call[chosen]], line[chosen]) for chosen in (call >= 0, np.isin(call, kept)))
     is_late = call >= (1 - _LATE_SHARE) * len(calls)
     stays = np.isin(line, np.intersect1d(line[is_late], line[~is_late]))
     share = np.bincount(call, stays, len(calls)) / np.maximum(1, np.bincount(call, minlength=len(calls)))
-    return Excerpt(len(kept) / all_calls, more[number[kept]], share[kept] > 0.5)
+    more = [executed * touched.get(each, 0) / by_kept.get(each, 1) for each in number[kept].tolist()]
+    lines = executed * warps / len(some) * len(np.unique(line))
+    own = 1.0 - float(np.isin(np.unique(of_next), line).mean()) if len(of_next) else 1.0
+    return Excerpt(len(kept) / (len(kept) + left_out), lines, own, np.array(more), share[kept] > 0.5)
+
+
+def _lines(rows: Sequence[NDArray[np.int64]], warps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the lines that some warps touch in each call, and the calls; none where the rows are empty."""
+    found = [np.unique(row.reshape(-1, WARP_LANES)[warps if len(row) else []] // LINE_BYTES) for row in rows]
+    call, line = np.repeat(np.arange(len(rows)), [len(each) for each in found]), np.concatenate(found)
+    return call[line >= 0], line[line >= 0]
+
+
+def _distinct(number: NDArray[np.int64], line: NDArray[np.int64]) -> dict[int, int]:
+    """Returns how many different lines each instruction touches, of which numbers and lines are given."""
+    order = np.lexsort((line, number))
+    number, line = number[order], line[order]
+    is_new = (np.diff(number, prepend=-1) != 0) | (np.diff(line, prepend=-1) != 0)
+    return Counter(number[is_new].tolist())

@@ -329,8 +329,7 @@ class Recorder(_UntilEnough):
 
     def excerpt(self, kept: Values) -> Excerpt:
         """Returns what is known of a block beside the calls that are kept."""
-        rows = [(number, row[: self.threads]) for number, row in self.calls]
-        return excerpt(rows, kept, float(self.left_out(kept).sum()))
+        return excerpt(self.calls, self.threads, kept, float(self.left_out(kept).sum()))
 
     def lines_of_an_access(self) -> float:
         """Returns how many lines an access of a warp touches, on average."""
