@@ -32,6 +32,7 @@
     patterns         an access as a pattern of a kernel, and its bank conflicts
     tiles            what a copy by a tensor map moves
     reuse            the accesses of some waves of blocks; recorder: those of a few blocks; timing: when they are made
+    until_enough     executions that end early; neighbours: how far the accesses of other blocks are moved
     caches           how often they hit; cache_walk: its compiled part; excerpt: what is not walked
     emitter          machine instructions as instructions of a kernel; sequence: for what each of a block waits
     sampled          which warps make an access; handovers: barriers by which some warps wait for others

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from contextlib import nullcontext, suppress
 
 import numpy as np
-from numpy.typing import NDArray
 
-from warpsim.frontends import windows
-from warpsim.frontends.accesses import bytes_per_thread, for_each, space_of
-from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_of, bulk_units, first_of, is_past_l1
-from warpsim.frontends.caches import BYPASS_L1, CACHED, LOCAL, STORE, Accesses
+from warpsim.frontends.accesses import bytes_per_thread, for_each
+from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_units, first_of
+from warpsim.frontends.caches import LOCAL, STORE, Accesses
 from warpsim.frontends.dependences import Waits
-from warpsim.frontends.evaluate import MAX_STEPS, Evaluator
+from warpsim.frontends.evaluate import MAX_STEPS
 from warpsim.frontends.evaluation import Evaluation, Given, add_counts
 from warpsim.frontends.excerpt import Excerpt, excerpt
 from warpsim.frontends.flow import Place
-from warpsim.frontends.integers import UNKNOWN, Values, array
-from warpsim.frontends.local_memory import FIRST_REGION, interleaved, within_stack
-from warpsim.frontends.operands import STACK_POINTER
-from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.steps import Step
 from warpsim.frontends.timing import Clock
 from warpsim.frontends.trips import Mask, warps_of
+from warpsim.frontends.until_enough import WALKED, BlockIndex, EnoughError, UntilEnough, kind_of, moved_as_one
 from warpsim.units import LINE_BYTES, WARP_LANES
 
 _SAMPLED_CALLS = 64
@@ -44,140 +39,8 @@ _MOST_TRIPS, _FEWEST_TRIPS, _SHARE_OF_FIRST_TRIPS = 4096, 4, 0.5
 """Trips of each loop that are kept where some are left out; and the share of the work that these may be, so that the rest is
 enough to find out which ones are alike."""
 
-BlockIndex = tuple[int, int, int]
 
-
-WALKED = ("global", "local")
-"""Memory behind the caches."""
-
-
-def kind_of(one: MachineInstruction, space: str | None = "global") -> int:
-    """Returns how the caches treat an access to global or local memory."""
-    if space == "local":
-        return LOCAL | (STORE if one.base.startswith("ST") else CACHED)
-    if (bulk := bulk_of(one)) is not None:
-        return BYPASS_L1 if bulk.barrier is not None else STORE
-    if one.base in ("RED", "REDG", "ATOM", "ATOMG"):
-        return BYPASS_L1
-    if one.base.startswith("ST"):
-        return STORE
-    return BYPASS_L1 if is_past_l1(one) or "STRONG" in one.opcode.split(".") else CACHED
-
-
-def moved_as_one(rows: Values) -> NDArray[np.bool_]:
-    """Returns for each block, a row, whether its threads access what those of the first one do, all moved by the same."""
-    active = rows[0] >= 0
-    if not active.any():
-        return np.zeros(len(rows), np.bool_)
-    distance = (rows - rows[0])[:, active]
-    as_one: NDArray[np.bool_] = ((rows >= 0) == active).all(axis=1) & (distance == distance[:, :1]).all(axis=1)
-    return as_one
-
-
-class _EnoughError(Exception):
-    """Enough has been recorded."""
-
-
-class _UntilEnough(Evaluator):
-    """An evaluator that ends once enough has been recorded, or once its steps would be too many. It needs whole addresses.
-
-    `evaluation` tells which memory generic addresses belong to.
-    """
-
-    def __init__(
-        self, given: Given, blocks: list[BlockIndex], evaluation: Evaluation | None = None, *, made_up: bool = False
-    ) -> None:
-        super().__init__(given, [(block, 1.0) for block in blocks])
-        self.evaluation, self.draws = evaluation, 0
-        if not made_up:
-            self.bases = None
-
-    def space_of(self, place: Place) -> str | None:
-        """Returns which memory the instruction at a place accesses."""
-        one = self.function.code[place[1]]
-        return space_of(one) if self.evaluation is None else self.evaluation.space_of(place, one)
-
-    def whole_addresses(self, place: Place, step: Step) -> Values:
-        """Returns the addresses that an instruction accesses, perhaps with numbers that are made up.
-
-        Those of local memory are where the first warp of a chip has its own.
-        """
-        with nullcontext() if self.bases is None else self.bases.instead(self.state):
-            return self._local_addresses(step) if self.space_of(place) == "local" else self.addresses_of(step)
-
-    def _local_addresses(self, step: Step) -> Values:
-        """Returns addresses in local memory. Those that are not known are drawn, one for each warp, in all blocks the same."""
-        found, width = self.state.address(step.addresses[0]), bytes_per_thread(step.one)
-        if windows.is_generic(step.one):
-            found = windows.within(found, "local", array(0))
-        drawn = np.random.default_rng(self.draws).random(self.block_warps)
-        self.draws += 1
-        drawn = np.tile(np.repeat(drawn, WARP_LANES), len(self.weights) // self.block_warps)
-        offsets = interleaved(within_stack(found, self.state.register(STACK_POINTER), drawn, width), width)
-        return np.where(offsets < 0, UNKNOWN, offsets + FIRST_REGION)
-
-    def runs_to_the_end(self) -> bool:
-        """Executes the blocks. Returns whether it did not end before."""
-        with suppress(_EnoughError):
-            self.run()
-            return True
-        return False
-
-    def _too_much(self, number: int) -> Exception:
-        return _EnoughError()
-
-
-class Firsts(_UntilEnough):
-    """An evaluator that keeps the addresses of the first call of each instruction."""
-
-    def __init__(self, given: Given, blocks: list[BlockIndex], like: Recorder) -> None:
-        super().__init__(given, blocks, like.evaluation, made_up=like.bases is not None)
-        self.numbers, self.rows = like.numbers, dict[int, Values]()
-
-    def _access(self, number: int, step: Step, active: Mask) -> None:
-        place = number, step.index
-        if place not in self.numbers or self.numbers[place] in self.rows or not active.any():
-            return
-        self.rows[self.numbers[place]] = np.where(active, self.whole_addresses(place, step), -1)
-        if len(self.rows) == len(self.numbers):
-            raise _EnoughError
-
-
-class Shifts(_UntilEnough):
-    """An evaluator that keeps by how much further the addresses of each call are in some blocks than in the recorder's first one.
-
-    `shifts` has a row for each of the first calls, up to the last one that is asked for, and `apart` the blocks of each whose
-    threads are not all moved by the same. It ends early where the blocks do not make the recorder's calls, in its order.
-    """
-
-    def __init__(self, given: Given, blocks: list[BlockIndex], like: Recorder, calls: int) -> None:
-        super().__init__(given, [like.blocks[0], *blocks], like.evaluation, made_up=like.bases is not None)
-        self.like, self.asked = like, calls
-        self.shifts: list[Values] = []
-        self.apart: list[int] = []
-
-    def _access(self, number: int, step: Step, active: Mask) -> None:
-        place = number, step.index
-        if self.space_of(place) not in WALKED or not active.any():
-            return
-        addresses = for_each(self.whole_addresses(place, step), active)
-        if not (addresses[active] >= 0).any():
-            return
-        rows = np.where(active, addresses, -1).reshape(-1, self.like.threads)
-        instruction, expected = self.like.calls[len(self.shifts)]
-        if self.like.numbers.get(place) != instruction or (rows[0] != expected[: self.like.threads]).any():
-            raise _EnoughError
-        lane = int((rows[0] >= 0).argmax())
-        self.shifts.append(np.where(rows[1:, lane] >= 0, rows[1:, lane] - rows[0, lane], 0))
-        self.apart.append(len(rows) - int(moved_as_one(rows).sum()))
-        if len(self.shifts) == self.asked:
-            raise _EnoughError
-
-    def _skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
-        """Leaves out no trip, as the recorder."""
-
-
-class Recorder(_UntilEnough):
+class Recorder(UntilEnough):
     """An evaluator that keeps the addresses of all accesses.
 
     It leaves out no trip of a loop unless the whole of its blocks would be too much, by an evaluation of the kernel: then it
@@ -407,7 +270,7 @@ class Recorder(_UntilEnough):
         self.trips += [max(trips, default=0)] * len(rows)
         self.missing.discard(place)
         if len(self.calls) >= self.most_calls * (_MORE_CALLS if self.missing else 1):
-            raise _EnoughError
+            raise EnoughError
 
     def _leave_out(self, calls: int) -> None:
         """Notes that calls are left out before the next one that is kept."""

@@ -20,7 +20,9 @@ from warpsim.frontends.flow import Flow, Place, place
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.integers import Values
 from warpsim.frontends.keys import keys_of
-from warpsim.frontends.recorder import WALKED, BlockIndex, Firsts, Recorder, Shifts, kind_of, moved_as_one
+from warpsim.frontends.neighbours import moved_by_call, moved_by_instruction
+from warpsim.frontends.recorder import Recorder
+from warpsim.frontends.until_enough import WALKED, BlockIndex, kind_of
 from warpsim.units import WARP_LANES
 
 MOST_THREADS = 16384
@@ -37,18 +39,8 @@ accesses of two waves go before further waves, since later accesses displace dat
 _FEWEST_CALLS, _CALLS_FOR_LOADS = 32, 128
 """First accesses of a block that are walked in any case; and as many as are walked for the sake of loads that come later."""
 
-_MOST_THREADS_OF_FIRSTS, _THREADS_TOGETHER = 1_500_000, 65_536
-"""Threads that are executed for the sake of the first calls of instructions, as many as in four waves of the largest chip; and
-those of them that are executed together."""
-
-_MOST_WORK_OF_SHIFTS = 600_000_000
-"""Instructions of threads that are executed for the sake of where each call begins, about."""
-
 _FAR_SHARES = (0.23, 0.81)
 """Where in a grid those blocks are that tell whether addresses are affine in the block index all over it."""
-
-_MOST_APART = 1 / 32
-"""Share of blocks whose threads are not all moved by the same, at most, where an address wraps."""
 
 _MOST_NAMED = 8
 """Places that a note names."""
@@ -161,9 +153,9 @@ def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict
         calls = first_calls(_MOST_OF_SEVERAL_LOOPS)
     order = all_blocks = _middle(geometry, min(geometry.blocks, wave * waves))
     if step is None and recorder.blocks_differ_by_instruction():
-        moved, order = _moved(given, recorder, order, calls)
+        moved, order = moved_by_instruction(given, recorder, order, calls)
     if step is None and moved is None:
-        moved = _moved_by_call(given, recorder, order, calls)
+        moved = moved_by_call(given, recorder, order, calls)
     if step is None and moved is None:
         return None
     index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
@@ -201,58 +193,3 @@ def _neighbours(geometry: Geometry) -> list[BlockIndex]:
     for share in _FAR_SHARES:
         found.append(tuple(min(max(int(share * size), size > 2), size - 1 - (size > 2)) for size in geometry.grid))
     return [(x, y, z) for x, y, z in dict.fromkeys(found)]
-
-
-def _moved(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> tuple[Values | None, list[BlockIndex]]:
-    """Returns by how much the addresses of some calls are further in some blocks than in the recorder's first one, and which.
-
-    They are moved by the same in all calls of an instruction. None: that cannot be known from the first calls of the
-    instructions, or there are too many threads. A few blocks may lie where an address wraps; they are taken to be moved as their
-    first thread is. Blocks that make no access, as those beyond the end of the data, are left out.
-    """
-    if len(order) * recorder.threads > _MOST_THREADS_OF_FIRSTS:
-        return None, order
-    moved = np.zeros((len(order), len(recorder.numbers)), np.int64)
-    apart, busy = np.zeros(len(recorder.numbers)), np.zeros(len(order), np.bool_)
-    together = max(1, _THREADS_TOGETHER // recorder.threads)
-    for begin in range(0, len(order), together):
-        blocks = [recorder.blocks[0], *order[begin : begin + together]]
-        firsts = Firsts(given, blocks, recorder)
-        firsts.runs_to_the_end()
-        if len(firsts.rows) < len(recorder.numbers):
-            return None, order
-        rows_of = {number: row.reshape(len(blocks), recorder.threads) for number, row in firsts.rows.items()}
-        accessing = np.zeros(len(blocks), np.bool_)
-        for rows in rows_of.values():
-            accessing |= (rows >= 0).any(axis=1)
-        busy[begin : begin + len(blocks) - 1] = accessing[1:]
-        for number, rows in rows_of.items():
-            apart[number] += (accessing & ~moved_as_one(rows)).sum()
-            lane = int((rows[0] >= 0).argmax())
-            moved[begin : begin + len(blocks) - 1, number] = np.where(rows[1:, lane] >= 0, rows[1:, lane] - rows[0, lane], 0)
-        if (apart > _MOST_APART * len(order)).any():
-            return None, order
-    if not busy.any():
-        return None, order
-    here = [block for block, accesses in zip(order, busy, strict=True) if accesses]
-    return moved[busy][:, [recorder.calls[call][0] for call in calls]], here
-
-
-def _moved_by_call(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> Values | None:
-    """Returns the same as `_moved` where calls of an instruction are moved differently; None: it may also take too long."""
-    last = int(calls.max(initial=-1)) + 1  # 0 where the recorder's first block makes no call
-    work = recorder.executed * last / len(recorder.calls) * len(order) * recorder.threads
-    if not last or recorder.gaps or recorder.most_trips is not None or work > _MOST_WORK_OF_SHIFTS:
-        return None
-    found: list[Values] = []
-    apart, together = np.zeros(last), max(1, _THREADS_TOGETHER // recorder.threads)
-    for begin in range(0, len(order), together):
-        shifts = Shifts(given, order[begin : begin + together], recorder, last)
-        shifts.runs_to_the_end()
-        if len(shifts.shifts) < last:
-            return None
-        found.append(np.stack(shifts.shifts, axis=1))
-        apart += shifts.apart
-        if apart.mean() > _MOST_APART * len(order):
-            return None
-    return np.concatenate(found)[:, calls]

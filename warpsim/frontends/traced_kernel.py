@@ -21,9 +21,9 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Block, Flow, make_flow
 from warpsim.frontends.fold import Item, Repeated, fold, length
 from warpsim.frontends.operands import registers_of, written_count
-from warpsim.frontends.recorder import kind_of
 from warpsim.frontends.sass import MachineFunction
 from warpsim.frontends.traces import CompiledTrace, machine_instruction
+from warpsim.frontends.until_enough import kind_of
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.program import Kernel
