@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
-from warpsim.frontends import accesses, integers, operands, semantics
+from warpsim.frontends import accesses, operands, semantics
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
+from warpsim.frontends.values import NOTHING, UNKNOWN, array
 
 MASK = 0xFFFFFFFF
 
 
-def computed(text, constant=integers.UNKNOWN, **values):
+def computed(text, constant=UNKNOWN, **values):
     """What an instruction computes from a constant, and registers with a value for each of 64 threads: results by name."""
     threads = np.arange(64)
-    state = State(lambda *_: integers.array(constant), {}, threads % 32 < values.pop("active", 32))
+    state = State(lambda *_: array(constant), {}, threads % 32 < values.pop("active", 32))
     state.values = {name: np.broadcast_to(np.asarray(value), (64,)) for name, value in values.items()}
     opcode, _, operands = text.partition(" ")
     effect = semantics.effect_of(MachineInstruction(0, opcode, operands))
@@ -45,7 +46,7 @@ def test_a_warp_reads_the_value_of_one_of_its_lanes():
     values = np.arange(64) * 10
     assert computed("SHFL.IDX PT, R6, R9, RZ, 0x1f", R9=values)["R6"] == [0] * 32 + [320] * 32
     assert computed("SHFL.IDX PT, R6, R9, R2, 0x1f", R9=values, R2=[5] * 64)["R6"] == [50] * 32 + [370] * 32
-    assert computed("SHFL.IDX PT, R6, R9, R2, 0x1f", R9=values, R2=[20] * 64, active=8)["R6"][0] == integers.UNKNOWN
+    assert computed("SHFL.IDX PT, R6, R9, R2, 0x1f", R9=values, R2=[20] * 64, active=8)["R6"][0] == UNKNOWN
     assert semantics.effect_of(MachineInstruction(0, "SHFL.BFLY", "PT, R6, R9, 0x1, 0x1f")) is None
 
 
@@ -104,7 +105,7 @@ def test_constants_of_single_precision_have_signs(operand, x, expected):
     [("-c[0x0][0x168]", -7), ("~c[0x0][0x168]", ~7), ("|c[0x0][0x168]|", None), ("c[0x0][0x168].B1", None)],
 )
 def test_integer_constants_have_signs(operand, expected):
-    assert computed(f"MOV R3, {operand}", 7)["R3"][0] == (integers.UNKNOWN if expected is None else expected & MASK)
+    assert computed(f"MOV R3, {operand}", 7)["R3"][0] == (UNKNOWN if expected is None else expected & MASK)
 
 
 def test_pairs_of_constants_have_signs():
@@ -162,7 +163,7 @@ def test_halves_of_registers_become_numbers():
     assert computed("I2F.U16 R4, R3", R3=0x12345678)["R4"][0] == int(np.float32(0x5678).view(np.uint32))
     assert computed("I2F.S16 R4, R3", R3=0x1234FFFE)["R4"][0] == int(np.float32(-2).view(np.uint32))
     assert computed("I2F.S8 R4, R3", R3=0x123480)["R4"][0] == int(np.float32(-128).view(np.uint32))
-    assert computed("I2F.U8 R4, R3.B2", R3=0x123480)["R4"][0] == integers.UNKNOWN
+    assert computed("I2F.U8 R4, R3.B2", R3=0x123480)["R4"][0] == UNKNOWN
     assert computed("I2FP.F32.U32.RZ R4, R3", R3=0xFFFFFFFF)["R4"][0] == int(np.float32(4294967040.0).view(np.uint32))
     assert computed("I2F.RP R4, R3", R3=0x1000001)["R4"][0] == int(np.float32(16777218.0).view(np.uint32))
 
@@ -187,7 +188,7 @@ def test_two_integers_in_one_register_are_not_added_as_one():
 
 def test_the_predicates_of_a_minimum_are_not_known():
     found = computed("VIMNMX.S32 R5, P1, PT, R0, R8, PT", R0=7, R8=9)
-    assert (found["R5"][0], found["P1"][0]) == (7, integers.UNKNOWN)
+    assert (found["R5"][0], found["P1"][0]) == (7, UNKNOWN)
     assert operands.written(MachineInstruction(0, "VIMNMX.S32", "R5, P1, PT, R0, R8, PT")) == ("R5", "P1")
 
 
@@ -202,19 +203,19 @@ def test_the_predicates_of_a_minimum_are_not_known():
 )
 def test_the_smaller_and_the_larger_of_two_halves(text, expected):
     assert computed(text, R0=0x8000_0002, R8=0x0003_FFFF)["R5"] == [expected] * 64
-    assert computed(text, R0=integers.UNKNOWN, R8=1)["R5"] == [integers.UNKNOWN] * 64
+    assert computed(text, R0=UNKNOWN, R8=1)["R5"] == [UNKNOWN] * 64
 
 
 def test_half_of_a_register_that_holds_nothing_yet_does_not_matter():
     """Compilers keep numbers of 16 bits in the lower half, and leave the upper one of the first value as it is."""
     assert computed("PRMT R7, R3, 0x7610, R7", R3=0x55)["R7"][0] == 0x55
-    assert computed("PRMT R7, R3, 0x7610, R7", R3=integers.UNKNOWN, R7=0x550000)["R7"][0] == integers.UNKNOWN
+    assert computed("PRMT R7, R3, 0x7610, R7", R3=UNKNOWN, R7=0x550000)["R7"][0] == UNKNOWN
 
 
 @pytest.mark.parametrize("move", ["MOV R7, R7", "IMAD.MOV.U32 R7, RZ, RZ, R7", "SEL R7, R7, R7, PT"])
 def test_the_lower_half_of_a_register_is_known_by_itself(move):
     """The upper half of a register with a truth value, or a number of 16 bits, may be left over from data."""
-    (half,) = {*computed("PRMT R7, R3, 0x7610, R7", R3=0x80F5, R7=integers.UNKNOWN)["R7"]}
+    (half,) = {*computed("PRMT R7, R3, 0x7610, R7", R3=0x80F5, R7=UNKNOWN)["R7"]}
     assert half < 0  # as a whole it is not known
     (half,) = {*computed(move, R7=half)["R7"]}
     results = {
@@ -233,8 +234,8 @@ def test_the_lower_half_of_a_register_is_known_by_itself(move):
 
 
 def test_bits_that_data_does_not_decide_are_known():
-    assert {*computed("LOP3.LUT R9, R7, 0xff, R5, 0x80, !PT", R7=integers.UNKNOWN, R5=0xF00)["R9"]} == {0}
-    assert {*computed("LOP3.LUT R9, R7, R5, RZ, 0xfc, !PT", R7=integers.UNKNOWN, R5=MASK)["R9"]} == {MASK}
+    assert {*computed("LOP3.LUT R9, R7, 0xff, R5, 0x80, !PT", R7=UNKNOWN, R5=0xF00)["R9"]} == {0}
+    assert {*computed("LOP3.LUT R9, R7, R5, RZ, 0xfc, !PT", R7=UNKNOWN, R5=MASK)["R9"]} == {MASK}
 
 
 def test_sectors_and_lines_are_counted():
@@ -250,9 +251,9 @@ def test_sectors_and_lines_are_counted():
 
 @pytest.mark.parametrize("summands", [(2**40 + 0x100, -4, -8), (2**40 + 0x100, 4, 8), (-1, -1, -1), (2**32 - 1,) * 3, (0, 0, 0)])
 def test_three_words_of_64_bits_are_added_with_all_that_is_carried_over(summands):
-    state = State(lambda *_: integers.NOTHING, {}, np.ones(1, bool))
+    state = State(lambda *_: NOTHING, {}, np.ones(1, bool))
     for number, value in zip((2, 4, 6), summands, strict=True):
-        state.values |= {f"R{number}": integers.array(value & MASK), f"R{number + 1}": integers.array(value >> 32 & MASK)}
+        state.values |= {f"R{number}": array(value & MASK), f"R{number + 1}": array(value >> 32 & MASK)}
     for opcode, text in (("IADD3", "R8, P0, P1, R2, R4, R6"), ("IADD3.X", "R9, R3, R5, R7, P0, P1")):
         state.values |= dict(semantics.effect_of(MachineInstruction(0, opcode, text))(state))
     assert int(state.values["R8"][0]) | int(state.values["R9"][0]) << 32 == sum(summands) % 2**64

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from warpsim.frontends import integers
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, array
+from warpsim.frontends.values import MASK, NOTHING, UNKNOWN, array
 
 NUMBERS = np.array([0, 1, 0xF0F0_A5A5, 0x8000_0000, MASK], np.int64)
 

@@ -18,12 +18,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.accesses import space_of
 from warpsim.frontends.flow import Place
 from warpsim.frontends.handovers import PhaseLog
-from warpsim.frontends.integers import UNKNOWN, Values
+from warpsim.frontends.memory_instructions import space_of
 from warpsim.frontends.operands import Address, Immediate, Register, conditions, operands
 from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.values import UNKNOWN, Values
 from warpsim.kernels.instruction import MOST_COUNTED
 from warpsim.units import WARP_LANES
 

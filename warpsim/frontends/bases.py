@@ -18,15 +18,15 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends import integers, windows
-from warpsim.frontends.accesses import bytes_per_thread
+from warpsim.frontends import windows
 from warpsim.frontends.effects import split
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array
+from warpsim.frontends.memory_instructions import bytes_per_thread
 from warpsim.frontends.operands import Immediate, Operand, Register, is_predicate, operands, read, written
 from warpsim.frontends.rewrites import WORD_BYTES, Rewrites, in_shared
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
 from warpsim.frontends.steps import Step
+from warpsim.frontends.values import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.units import WARP_LANES
 
 _LOADS = ("LDG", "LD", "LDS", "LDC")
@@ -232,7 +232,7 @@ def _alternatives(one: MachineInstruction, state: State, words: int) -> tuple[Va
     found: list[tuple[Values, ...]] = [state.read_pair(part) if words > 1 else (state.read(part),) for part in values]
     if _plain(one) == "VIADDMNMX":
         first, second = (state.read(part) for part in values[:2])
-        found = [(integers.known(first + second, first, second),), found[2]]
+        found = [(known(first + second, first, second),), found[2]]
     return state.read(parts[-1]), found
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.evaluation import Given
 from warpsim.frontends.flow import place
-from warpsim.frontends.integers import Values
 from warpsim.frontends.keys import Key, branch_keys, branches_of, entries_by_block, how_to_give_trips, loop_keys, trips_by_loop
 from warpsim.frontends.parameters import notes_of_structures
 from warpsim.frontends.trips import Mask
+from warpsim.frontends.values import Values
 
 _SEVERAL = 4
 """Branches to one place, at least, that are taken for those of an unrolled loop which leave it early."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warpsim.frontends.integers import Values
 from warpsim.frontends.operands import Operand, Register, is_predicate, registers_of
 from warpsim.frontends.state import State
+from warpsim.frontends.values import Values
 
 Effect = Callable[[State], list[tuple[str, Values]]]
 """Computes the results of an instruction, as (register, value)."""

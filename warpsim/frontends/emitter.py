@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from warpsim.frontends.accesses import Tally, bytes_per_thread, is_widest, space_of
+from warpsim.frontends.accesses import Tally
 from warpsim.frontends.async_copies import CopyLog, barrier_address, bulk_of, is_peek, is_phase_test, role_of
 from warpsim.frontends.caches import Hits
 from warpsim.frontends.dependences import Waits, has_control_fields, is_group_product, products_left
@@ -21,6 +21,7 @@ from warpsim.frontends.flow import Flow, Place
 from warpsim.frontends.flow import place as _place
 from warpsim.frontends.handovers import Handover
 from warpsim.frontends.keys import Key, keys_of
+from warpsim.frontends.memory_instructions import bytes_per_thread, is_widest, space_of
 from warpsim.frontends.opcode_costs import gap_after, in_quarters, unit_costs
 from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.operands import conditions, register_slots

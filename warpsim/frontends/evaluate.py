@@ -15,7 +15,7 @@ from operator import is_
 import numpy as np
 
 from warpsim.frontends import windows
-from warpsim.frontends.accesses import Active, Tally, bytes_per_thread, for_each, is_update, space_of
+from warpsim.frontends.accesses import Active, Tally, for_each
 from warpsim.frontends.async_copies import CopyLog, first_lanes, first_of
 from warpsim.frontends.bases import Bases
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
@@ -25,16 +25,17 @@ from warpsim.frontends.evaluation import Evaluation, Given, Record, add_counts
 from warpsim.frontends.flow import Place
 from warpsim.frontends.flow import place as place_in
 from warpsim.frontends.geometry import MORE_SAMPLED_THREADS
-from warpsim.frontends.integers import NOTHING, UNKNOWN, Values, array, known, one_array
 from warpsim.frontends.keys import are_named_by_address, branches_of_lines_with_loops
 from warpsim.frontends.leaps import Leaps
 from warpsim.frontends.local_memory import interleaved
+from warpsim.frontends.memory_instructions import bytes_per_thread, is_update, space_of
 from warpsim.frontends.operands import calls_outside, conditions, read, table_of
 from warpsim.frontends.patterns import rows_named
 from warpsim.frontends.rewrites import rewrites_of
 from warpsim.frontends.state import initial_state
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import Mask, Watch, warps_of
+from warpsim.frontends.values import NOTHING, UNKNOWN, Values, array, known, one_array
 from warpsim.units import WARP_LANES
 
 MAX_STEPS = 400_000

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.accesses import Tally, space_of
+from warpsim.frontends.accesses import Tally
 from warpsim.frontends.async_copies import CopyLog
 from warpsim.frontends.flow import Flow
 from warpsim.frontends.geometry import Geometry
 from warpsim.frontends.keys import Key, probabilities_by_place, trips_by_loop
+from warpsim.frontends.memory_instructions import space_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.steps import Steps
 from warpsim.frontends.tiles import Tile

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, predicate
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, combine, extended, known, signed
+from warpsim.frontends.integers import combine, extended
 from warpsim.frontends.operands import Constant, Immediate, Operand, Other, Register, is_predicate
 from warpsim.frontends.state import State
+from warpsim.frontends.values import MASK, NOTHING, UNKNOWN, Values, array, known, signed
 
 Floats = NDArray[np.float32]
 

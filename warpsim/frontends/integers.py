@@ -1,100 +1,39 @@
-"""What the integer instructions compute, for all threads at once; a value that is not known stays unknown.
+"""What the integer instructions compute, for all threads at once (`values.py`).
 
-A value is an int64 array of one number per thread, or of one number for all: 0 to 2^32 - 1, or less than 0 where it is not known.
-That is UNKNOWN where nothing is, and a lower number where the lower half is known, in which compilers keep truth values and
-numbers of 16 bits (`_of_bits`). Predicates are 0, 1 or UNKNOWN. Only what addresses and branches are made of is here; whatever
-comes from memory is unknown, and most of floating point (`floats.py`).
+Only what addresses and branches are made of is here; whatever comes from memory is unknown, and most of floating point
+(`floats.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache, reduce
+from collections.abc import Callable, Mapping
+from functools import cache, reduce
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-Values = NDArray[np.int64]
-
-UNKNOWN = -1
-MASK = 0xFFFFFFFF
-
-
-@lru_cache(maxsize=65536)
-def array(value: int) -> Values:
-    """Returns one number for all threads, which nobody may write to: the same array each time."""
-    found = np.array([value], dtype=np.int64)
-    found.flags.writeable = False
-    return found
-
-
-NOTHING, ZERO = array(UNKNOWN), array(0)
-
-
-def one_array(value: Values) -> Values:
-    """Returns a value, as the same array each time where it is one number for all threads."""
-    return array(int(value[0])) if value.shape == (1,) else value
-
-
-_LOWER_HALF = 0xFFFF
-_NOTHING_ABOVE_0 = UNKNOWN - 1
-"""A value of which the lower half is known to be 0, and nothing else; one with a greater lower half is as much less."""
-
-
-def _bits(value: Values) -> tuple[Values, Values]:
-    """Returns the bits of a value, and a mask of those that are known; the others are 0."""
-    is_known, is_half = value >= 0, value < UNKNOWN
-    bits = np.where(is_known, value, np.where(is_half, _NOTHING_ABOVE_0 - value, 0))
-    return bits, np.where(is_known, MASK, np.where(is_half, _LOWER_HALF, 0))
-
-
-def _of_bits(bits: Values, mask: Values) -> Values:
-    """Returns a value of which the bits of a mask are known: all of it, the lower half, or nothing, as values can say."""
-    half = np.where(mask & _LOWER_HALF == _LOWER_HALF, _NOTHING_ABOVE_0 - (bits & _LOWER_HALF), UNKNOWN)
-    return np.where(mask & MASK == MASK, bits & MASK, half)
-
-
-_FALSE = np.zeros(1, bool)
-
-
-def known(value: Values, *inputs: Values) -> Values:
-    """Returns the low 32 bits of a value, unknown where an input is unknown."""
-    return _unless(_any_unknown(inputs), value)
-
-
-def _any_unknown(inputs: Sequence[Values]) -> NDArray[np.bool_]:
-    """Returns whether an input is unknown, of all threads at once if that is so of none."""
-    doubtful = [one for one in inputs if one.size > 1 or one[0] < 0]
-    return reduce(np.bitwise_or, doubtful) < 0 if doubtful else _FALSE  # the sign of any is that of all
-
-
-def is_any_unknown(*inputs: Values) -> bool:
-    """Returns whether an input is unknown, of any thread."""
-    return bool(np.count_nonzero(_any_unknown(inputs)))
-
-
-def unless_unknown(value: Values, *inputs: Values) -> Values:
-    """Returns a value that is no word, such as an address; unknown where an input is, or where it is negative itself."""
-    bad = _any_unknown((value, *inputs))
-    return np.where(bad, UNKNOWN, value) if np.count_nonzero(bad) else value
-
-
-def _unless(bad: NDArray[np.bool_], value: Values) -> Values:
-    value = value & MASK
-    return np.where(bad, UNKNOWN, value) if np.count_nonzero(bad) else value
-
-
-def signed(value: Values) -> Values:
-    """Returns 32-bit values as signed numbers."""
-    return value - ((value >> 31) << 32)
+from warpsim.frontends.values import (
+    MASK,
+    UNKNOWN,
+    ZERO,
+    Values,
+    any_unknown,
+    array,
+    is_any_unknown,
+    known,
+    known_bits,
+    of_known_bits,
+    signed,
+    unless,
+)
 
 
 def add(*terms: Values, carries: int = 0) -> list[Values]:
     """Returns the sum of values and carries, and so many predicates, as many of which hold as 2^32 is carried over."""
     some = [one for one in terms if one is not ZERO] or [ZERO]
-    total, bad = reduce(np.add, some), _any_unknown(some)
-    return [_unless(bad, total), *(_unless(bad, (total >> 32 > k).astype(np.int64)) for k in range(carries))]
+    total, bad = reduce(np.add, some), any_unknown(some)
+    return [unless(bad, total), *(unless(bad, (total >> 32 > k).astype(np.int64)) for k in range(carries))]
 
 
 def multiply_add(
@@ -107,8 +46,8 @@ def multiply_add(
     total = total if more is ZERO else total + more.view(np.uint64)
     words = [total.view(np.int64), (total >> np.uint64(32)).view(np.int64)]
     words += [(total < product).astype(np.int64)] * carries
-    bad = _any_unknown((a, b, low, high, more))
-    return [_unless(bad, word) for word in words]
+    bad = any_unknown((a, b, low, high, more))
+    return [unless(bad, word) for word in words]
 
 
 def negated_pair(low: Values, high: Values) -> tuple[Values, Values]:
@@ -148,14 +87,14 @@ def logic(a: Values, b: Values, c: Values, table: int) -> Values:
     inputs = {bit: x for bit, x in ((4, a), (2, b), (1, c)) if matter & bit}
     if not is_any_unknown(*inputs.values()):
         return _sum_of_products(inputs, products)
-    parts = [(bit, *_bits(x)) for bit, x in inputs.items()]
+    parts = [(bit, *known_bits(x)) for bit, x in inputs.items()]
     can_be: list[Values] = [array(0), array(0)]  # bits that can be 0, and bits that can be 1
     for row in (row for row in range(8) if not row & ~matter):
         fits: Values = array(MASK)
         for bit, bits, mask in parts:
             fits = fits & ((bits if row & bit else ~bits) | ~mask)
         can_be[table >> row & 1] = can_be[table >> row & 1] | fits
-    return _of_bits(can_be[1], ~(can_be[0] & can_be[1]))
+    return of_known_bits(can_be[1], ~(can_be[0] & can_be[1]))
 
 
 @cache
@@ -236,8 +175,8 @@ def reversed_bits(value: Values) -> Values:
 
 def permute(a: Values, selector: Values, b: Values) -> Values:
     """Returns four bytes chosen from eight (PRMT); bit 3 of a choice copies the sign of the byte."""
-    (of_a, mask_a), (of_b, mask_b) = _bits(a), _bits(b)
-    found = _of_bits(_permuted(of_a, selector, of_b), _permuted(mask_a, selector, mask_b))
+    (of_a, mask_a), (of_b, mask_b) = known_bits(a), known_bits(b)
+    found = of_known_bits(_permuted(of_a, selector, of_b), _permuted(mask_a, selector, mask_b))
     return np.where(selector < 0, UNKNOWN, found)
 
 

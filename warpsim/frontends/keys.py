@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from warpsim.frontends.accesses import space_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow
+from warpsim.frontends.memory_instructions import space_of
 from warpsim.frontends.operands import conditions, guard_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.kernels.statements import MAX_TRIPS

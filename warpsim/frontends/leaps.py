@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warpsim.frontends.evaluation import Record
-from warpsim.frontends.integers import MASK
 from warpsim.frontends.trips import (
     Advance,
     Executed,
@@ -32,6 +31,7 @@ from warpsim.frontends.trips import (
     trips_before_change,
     warps_of,
 )
+from warpsim.frontends.values import MASK
 
 if TYPE_CHECKING:
     from warpsim.frontends.evaluate import Evaluator

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.integers import Values
+from warpsim.frontends.values import Values
 from warpsim.frontends.windows import OFFSET_BITS, UPPER_WORDS
 from warpsim.units import WARP_LANES
 

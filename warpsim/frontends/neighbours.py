@@ -6,11 +6,11 @@ import numpy as np
 
 from warpsim.frontends.accesses import for_each
 from warpsim.frontends.evaluation import Given
-from warpsim.frontends.integers import Values
 from warpsim.frontends.recorder import Recorder
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import Mask
 from warpsim.frontends.until_enough import WALKED, BlockIndex, EnoughError, UntilEnough, moved_as_one
+from warpsim.frontends.values import Values
 
 _MOST_THREADS_OF_FIRSTS, _THREADS_TOGETHER = 1_500_000, 65_536
 """Threads that are executed for the sake of the first calls of instructions, as many as in four waves of the largest chip; and

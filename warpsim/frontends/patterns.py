@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from warpsim.frontends.accesses import Addresses, Tally, Width, bytes_per_thread, is_update, space_of
+from warpsim.frontends.accesses import Addresses, Tally
+from warpsim.frontends.memory_instructions import Width, bytes_per_thread, is_update, space_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.hardware.gpu import Shared
 from warpsim.kernels.access import thread_addresses, ways_of_today

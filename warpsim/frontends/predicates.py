@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from warpsim.frontends import integers
 from warpsim.frontends.async_copies import first_lanes
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, names_of, predicate, split
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.frontends.operands import Immediate, Register, is_predicate, masked_predicates
 from warpsim.frontends.state import State
+from warpsim.frontends.values import MASK, NOTHING, UNKNOWN, Values, array, known
 from warpsim.units import WARP_LANES
 
 

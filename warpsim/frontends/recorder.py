@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from warpsim.frontends.accesses import bytes_per_thread, for_each
+from warpsim.frontends.accesses import for_each
 from warpsim.frontends.async_copies import BULK_UNIT_BYTES, bulk_units, first_of
 from warpsim.frontends.caches import LOCAL, STORE, Accesses
 from warpsim.frontends.dependences import Waits
@@ -15,11 +15,12 @@ from warpsim.frontends.evaluate import MAX_STEPS
 from warpsim.frontends.evaluation import Evaluation, Given, add_counts
 from warpsim.frontends.excerpt import Excerpt, excerpt
 from warpsim.frontends.flow import Place
-from warpsim.frontends.integers import UNKNOWN, Values
+from warpsim.frontends.memory_instructions import bytes_per_thread
 from warpsim.frontends.steps import Step
 from warpsim.frontends.timing import Clock
 from warpsim.frontends.trips import Mask, warps_of
 from warpsim.frontends.until_enough import WALKED, BlockIndex, EnoughError, UntilEnough, kind_of, moved_as_one
+from warpsim.frontends.values import UNKNOWN, Values
 from warpsim.units import LINE_BYTES, WARP_LANES
 
 _SAMPLED_CALLS = 64

@@ -18,11 +18,11 @@ from warpsim.frontends.dependences import Waits
 from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Flow, Place, place
 from warpsim.frontends.geometry import Geometry
-from warpsim.frontends.integers import Values
 from warpsim.frontends.keys import keys_of
 from warpsim.frontends.neighbours import moved_by_call, moved_by_instruction
 from warpsim.frontends.recorder import Recorder
 from warpsim.frontends.until_enough import WALKED, BlockIndex, kind_of
+from warpsim.frontends.values import Values
 from warpsim.units import WARP_LANES
 
 MOST_THREADS = 16384

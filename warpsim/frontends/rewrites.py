@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warpsim.frontends import windows
-from warpsim.frontends.accesses import bytes_per_thread, space_of
 from warpsim.frontends.cubin import RESERVED_SHARED_BYTES
-from warpsim.frontends.integers import Values
+from warpsim.frontends.memory_instructions import bytes_per_thread, space_of
 from warpsim.frontends.patterns import rows_named
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
 from warpsim.frontends.steps import Step
 from warpsim.frontends.trips import Mask, warps_of
+from warpsim.frontends.values import Values
 from warpsim.units import WARP_LANES
 
 if TYPE_CHECKING:

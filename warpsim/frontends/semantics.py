@@ -14,7 +14,6 @@ import numpy as np
 from warpsim.frontends import floats, integers, predicates, windows
 from warpsim.frontends.async_copies import is_phase_test
 from warpsim.frontends.effects import Effect, Parts, Suffixes, name_of, names_of, split
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, ZERO, Values, array, known
 from warpsim.frontends.operands import (
     Constant,
     Immediate,
@@ -29,6 +28,7 @@ from warpsim.frontends.operands import (
 )
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.state import State
+from warpsim.frontends.values import MASK, NOTHING, UNKNOWN, ZERO, Values, array, is_any_unknown, known, signed
 from warpsim.units import WARP_LANES
 
 
@@ -181,7 +181,7 @@ def _multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
     def narrow(s: State) -> list[tuple[str, Values]]:
         x, y, z = s.read(a), s.read(b), s.read(c)
         more = array(0) if carry is None else s.read(carry)
-        if not integers.is_any_unknown(x, y, z, more):
+        if not is_any_unknown(x, y, z, more):
             return [(result, (x * y + z + more) & MASK), *((name, NOTHING) for name in carries)]
         zero = ((x == 0) | (y == 0)) & True  # nothing depends on the other factor
         product = np.where(zero, 0, (x.view(np.uint64) * y.view(np.uint64)).view(np.int64))
@@ -207,7 +207,7 @@ def _shift_add(suffixes: Suffixes, parts: Parts) -> Effect:
 
     def effect(s: State) -> list[tuple[str, Values]]:
         low = s.read(a)
-        high = known(integers.signed(low) >> 32, low) if extends else s.read(above)
+        high = known(signed(low) >> 32, low) if extends else s.read(above)
         term = known((low << n) & MASK, low)
         if upper:
             term = integers.funnel(low, array(n), high, left=True, upper=True, wide=True, is_signed=False, wraps=False)
@@ -262,7 +262,7 @@ def _logic(suffixes: Suffixes, parts: Parts) -> Effect:
 
 def _absolute(suffixes: Suffixes, parts: Parts) -> Effect:
     result, a = name_of(parts[0]), parts[1]
-    return lambda s: [(result, known(np.abs(integers.signed(x := s.read(a))), x))]
+    return lambda s: [(result, known(np.abs(signed(x := s.read(a))), x))]
 
 
 def _permute(suffixes: Suffixes, parts: Parts) -> Effect:

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends.geometry import Geometry, threads
-from warpsim.frontends.integers import MASK, NOTHING, UNKNOWN, Values, array, known, negated_pair, signed, unless_unknown
+from warpsim.frontends.integers import negated_pair
 from warpsim.frontends.local_memory import STACK_END
 from warpsim.frontends.operands import TRUE, ZERO, Address, Constant, Immediate, Operand, Other, Register, registers_of
 from warpsim.frontends.parameters import ARRAYS_APART
 from warpsim.frontends.sass import MachineFunction
+from warpsim.frontends.values import MASK, NOTHING, UNKNOWN, Values, array, known, signed, unless_unknown
 from warpsim.frontends.windows import UPPER_WORDS, window_words
 from warpsim.units import WARP_LANES
 

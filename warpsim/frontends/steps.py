@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from warpsim.frontends.accesses import TEXTURES, space_of
 from warpsim.frontends.async_copies import (
     PHASE_WORD_OFFSET,
     Role,
@@ -21,6 +20,7 @@ from warpsim.frontends.effects import Effect
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.flow import Flow, Place
 from warpsim.frontends.keys import keys_of
+from warpsim.frontends.memory_instructions import TEXTURES, space_of
 from warpsim.frontends.operands import (
     STACK_POINTER,
     Address,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.accesses import space_of
+from warpsim.frontends.memory_instructions import space_of
 from warpsim.frontends.operands import addresses, written
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.kernels.access import port_sectors

@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.integers import UNKNOWN, Values, signed
 from warpsim.frontends.keys import Key
+from warpsim.frontends.values import UNKNOWN, Values, signed
 from warpsim.units import LINE_BYTES
 
 _FORM = re.compile(r"tile:(\d+(?:x\d+(?:/\d+)?){0,4}):(\d+(?:x\d+){0,4}):(\d+)(?::(\w+))?")

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.accesses import Active, Tally, bytes_per_thread, is_update, space_of
+from warpsim.frontends.accesses import Active, Tally
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.geometry import Geometry
+from warpsim.frontends.memory_instructions import bytes_per_thread, is_update, space_of
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.trace_file import MOST_PENDING, Access, Head, Traced, TraceReader, WarpTrace, opened
 from warpsim.units import WARP_LANES

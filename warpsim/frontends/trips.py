@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.integers import MASK, NOTHING, Values
 from warpsim.frontends.operands import read
 from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.values import MASK, NOTHING, Values
 from warpsim.units import WARP_LANES
 
 Mask = NDArray[np.bool_]

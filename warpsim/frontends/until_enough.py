@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsim.frontends import windows
-from warpsim.frontends.accesses import bytes_per_thread, space_of
 from warpsim.frontends.async_copies import bulk_of, is_past_l1
 from warpsim.frontends.caches import BYPASS_L1, CACHED, LOCAL, STORE
 from warpsim.frontends.evaluate import Evaluator
 from warpsim.frontends.evaluation import Evaluation, Given
 from warpsim.frontends.flow import Place
-from warpsim.frontends.integers import UNKNOWN, Values, array
 from warpsim.frontends.local_memory import FIRST_REGION, interleaved, within_stack
+from warpsim.frontends.memory_instructions import bytes_per_thread, space_of
 from warpsim.frontends.operands import STACK_POINTER
 from warpsim.frontends.sass import MachineInstruction
 from warpsim.frontends.steps import Step
+from warpsim.frontends.values import UNKNOWN, Values, array
 from warpsim.units import WARP_LANES
 
 BlockIndex = tuple[int, int, int]

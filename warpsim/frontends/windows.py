@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsim.frontends.integers import UNKNOWN, Values
 from warpsim.frontends.operands import is_predicate, operands
 from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.values import UNKNOWN, Values
 
 UPPER_WORDS = {"shared": 1 << 27, "local": (1 << 27) + 1}
 """The upper words of the addresses in each window: 2^59 bytes and further on, behind all arrays that pointers name, and before
