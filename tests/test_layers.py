@@ -135,13 +135,31 @@ def test_descriptions_do_without_the_engine(module):
     subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, check=True)
 
 
-@pytest.mark.parametrize("room", ["frontends", "measure", "profiles"])
-def test_the_page_of_a_package_names_its_modules(room):
-    page = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
+ROOMS = sorted(f"frontends/{path.parent.name}" for path in PACKAGE.glob("frontends/*/__init__.py"))
+
+
+def named_on_the_page(package):
+    """The modules and packages that the page of a package names, in this order."""
+    page = ast.get_docstring(ast.parse((PACKAGE / package / "__init__.py").read_text(encoding="utf-8")))
     names = "((?:[a-z_]+, )*[a-z_]+)"
     lists = re.findall(f"^ *{names} ", page, re.MULTILINE) + re.findall(f"; {names}: ", page)
-    named = [name for names in lists for name in names.split(", ")]
-    assert sorted(named) == sorted(path.stem for path in (PACKAGE / room).glob("*.py") if path.stem != "__init__")
+    return [name for names in lists for name in names.split(", ")]
+
+
+@pytest.mark.parametrize("package", ["frontends", *ROOMS, "measure", "profiles"])
+def test_the_page_of_a_package_names_its_modules(package):
+    inside = [*(PACKAGE / package).glob("*.py"), *(path.parent for path in (PACKAGE / package).glob("*/__init__.py"))]
+    assert sorted(named_on_the_page(package)) == sorted(path.stem for path in inside if path.stem != "__init__")
+
+
+def test_packages_of_the_front_ends_import_what_stands_above_them():
+    order = named_on_the_page("frontends")
+    for name, path in modules():
+        if name.startswith("frontends."):
+            room = name.split(".")[1]
+            for target in imported(path):
+                if target.startswith("warpsim.frontends."):
+                    assert order.index(target.split(".")[2]) <= order.index(room), f"{name} imports {target}"
 
 
 def test_no_module_bears_the_name_of_a_public_function():

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver
 
-from warpsim.frontends.nvrtc import compile_cuda, nvrtc_version
+from warpsim.frontends.sources.nvrtc import compile_cuda, nvrtc_version
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parents[1] / "params" / "kernels" / "cuda"

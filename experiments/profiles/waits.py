@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from run import path_of, wanted
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.flow import make_flow
-from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.machine_code.flow import make_flow
+from warpsim.frontends.machine_code.sass import MachineInstruction
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from _tables import read_rows
 
 import warpsim as ws
-from warpsim.frontends.triton_functions import load_triton_function
+from warpsim.frontends.sources.triton_functions import load_triton_function
 
 HERE = Path(__file__).parent
 CHIP, ARCH = "h200", "sm_90"

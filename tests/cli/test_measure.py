@@ -13,8 +13,8 @@ from warpsim.analysis import measured_curve
 from warpsim.cli import measure
 from warpsim.cli.common import DONE, RequestError, WorkError
 from warpsim.cli.logs import show_messages
-from warpsim.frontends import nvrtc
 from warpsim.frontends.errors import MissingToolError
+from warpsim.frontends.sources import nvrtc
 from warpsim.hardware.gpu import load_gpu
 from warpsim.measure import benchmarks, device
 from warpsim.measure.benchmarks import run_benchmarks

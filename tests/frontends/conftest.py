@@ -3,8 +3,8 @@
 import pytest
 
 from warpsim.frontends.errors import MissingToolError
-from warpsim.frontends.nvdisasm import find_nvdisasm
-from warpsim.frontends.nvrtc import nvrtc_version
+from warpsim.frontends.machine_code.nvdisasm import find_nvdisasm
+from warpsim.frontends.sources.nvrtc import nvrtc_version
 
 
 @pytest.fixture

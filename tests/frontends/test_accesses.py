@@ -9,10 +9,10 @@ import pytest
 
 import warpsim as ws
 from tests.support.listings import function
-from warpsim.frontends.contention import MOST_SECTORS, Contention
-from warpsim.frontends.convert import Choices, to_kernel
+from warpsim.frontends.accesses.contention import MOST_SECTORS, Contention
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.geometry import as_geometry
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions, costs_on
 from warpsim.kernels.instruction import Instruction

@@ -5,11 +5,11 @@ import pytest
 
 import warpsim as ws
 from tests.support.listings import function
-from warpsim.frontends.async_copies import CopyLog, bulk_of, is_phase_test, role_of
-from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.machine_code.sass import MachineInstruction
+from warpsim.frontends.program.convert import Choices, to_kernel
+from warpsim.frontends.waits.async_copies import CopyLog, bulk_of, is_phase_test, role_of
 from warpsim.kernels import Access, Hints
 from warpsim.kernels.costs import costs_on
 from warpsim.kernels.instruction import Instruction

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from numba.core import config
 
-HASHED = "import numpy as np; from warpsim.frontends.cache_walk import hashed; print(hashed(np.int64(5), np.int64(8)))"
+HASHED = "import numpy as np; from warpsim.frontends.caches.compiled_walk import hashed; print(hashed(np.int64(5), np.int64(8)))"
 
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")

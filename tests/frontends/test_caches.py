@@ -9,13 +9,13 @@ import pytest
 
 import warpsim as ws
 from tests.support.listings import kernel, only
-from warpsim.frontends import recorder
-from warpsim.frontends.caches import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits, notes_of_caches
+from warpsim.frontends.caches import recorder
+from warpsim.frontends.caches.excerpt import Excerpt, excerpt
+from warpsim.frontends.caches.reuse import _neighbours
+from warpsim.frontends.caches.timing import NO_TIMES, Times, Timing
+from warpsim.frontends.caches.walk import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits, notes_of_caches
 from warpsim.frontends.errors import AssumptionWarning
-from warpsim.frontends.excerpt import Excerpt, excerpt
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.reuse import _neighbours
-from warpsim.frontends.timing import NO_TIMES, Times, Timing
+from warpsim.frontends.launch.geometry import as_geometry
 from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.traversal import walk

@@ -9,7 +9,7 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]
 import warpsim as ws
 from tests.support.listings import counts
 from warpsim.frontends.errors import AssumptionWarning
-from warpsim.frontends.nvdisasm import find_nvdisasm
+from warpsim.frontends.machine_code.nvdisasm import find_nvdisasm
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions

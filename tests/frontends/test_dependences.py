@@ -4,10 +4,10 @@ import pytest
 
 from tests.support.listings import function
 from warpsim.frontends import listings
-from warpsim.frontends.dependences import has_control_fields, waits_of
-from warpsim.frontends.flow import make_flow
-from warpsim.frontends.operands import read, written
-from warpsim.frontends.sass import MachineInstruction, parse_listing
+from warpsim.frontends.machine_code.flow import make_flow
+from warpsim.frontends.machine_code.operands import read, written
+from warpsim.frontends.machine_code.sass import MachineInstruction, parse_listing
+from warpsim.frontends.waits.dependences import has_control_fields, waits_of
 
 
 def waits(*rows, **options):

@@ -8,15 +8,15 @@ import pytest
 
 from tests.support.executions import expected_ops
 from tests.support.listings import counts, function, kernel
-from warpsim.frontends import integers, leaps
 from warpsim.frontends.api import from_cuda
-from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.evaluate import evaluate
-from warpsim.frontends.evaluation import Given
-from warpsim.frontends.flow import make_flow
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.steps import Steps
+from warpsim.frontends.execution import integers, leaps
+from warpsim.frontends.execution.evaluate import evaluate
+from warpsim.frontends.execution.evaluation import Given
+from warpsim.frontends.execution.steps import Steps
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.machine_code.flow import make_flow
+from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.kernels.statements import Loop
 from warpsim.kernels.traversal import walk
 from warpsim.simulation.endless import without_exits

@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.listings import function
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.flow import make_flow
-from warpsim.frontends.operands import conditions
+from warpsim.frontends.machine_code.flow import make_flow
+from warpsim.frontends.machine_code.operands import conditions
 
 LOOPS = (
     "MOV R0, 0x0",

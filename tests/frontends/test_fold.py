@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from warpsim.frontends.fold import Repeated, fold, length
+from warpsim.frontends.traces.fold import Repeated, fold, length
 
 
 def unfolded(items):

@@ -8,8 +8,9 @@ import pytest
 
 import warpsim as ws
 from tests.support.damage import damaged
-from warpsim.frontends import evaluate, listings
+from warpsim.frontends import listings
 from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.execution import evaluate
 
 LISTINGS = [listings.folder() / f"{stem}.sm_{arch}.sass" for stem, arch in (("vector", 80), ("rows", 90), ("reduction", 75))]
 

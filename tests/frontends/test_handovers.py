@@ -8,7 +8,7 @@ import pytest
 
 import warpsim as ws
 from warpsim.frontends.errors import AssumptionWarning
-from warpsim.frontends.handovers import PhaseLog, with_arrivals
+from warpsim.frontends.waits.handovers import PhaseLog, with_arrivals
 from warpsim.kernels.instruction import Instruction, Mbarrier
 from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop

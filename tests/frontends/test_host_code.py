@@ -7,10 +7,10 @@ import pytest
 import warpsim as ws
 from tests.support.executions import expected_ops
 from warpsim.frontends import listings
-from warpsim.frontends.cuda_headers import included, short_headers
 from warpsim.frontends.errors import AssumptionWarning, CompileError
-from warpsim.frontends.host_code import macros_of, without_host_code
-from warpsim.frontends.instances import kernel_templates, named_instances
+from warpsim.frontends.sources.cuda_headers import included, short_headers
+from warpsim.frontends.sources.host_code import macros_of, without_host_code
+from warpsim.frontends.sources.instances import kernel_templates, named_instances
 
 WHOLE = r"""
 #include <cstdio>

@@ -13,13 +13,13 @@ from tests.support.listings import SCALE as LISTING
 from tests.support.listings import function, only, unrolled
 from warpsim import cli
 from warpsim.frontends.api import read_function
-from warpsim.frontends.convert import Choices, to_kernel
-from warpsim.frontends.cubin import Parameter
 from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError, MissingToolError
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.nvdisasm import find_nvdisasm
-from warpsim.frontends.parameters import argument_bytes, declared_in_source, parameters_of
-from warpsim.frontends.sass import parse_listing, write_listing
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.launch.parameters import argument_bytes, declared_in_source, parameters_of
+from warpsim.frontends.machine_code.cubin import Parameter
+from warpsim.frontends.machine_code.nvdisasm import find_nvdisasm
+from warpsim.frontends.machine_code.sass import parse_listing, write_listing
+from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.kernels.files import write_kernel
 
 SOURCE = """

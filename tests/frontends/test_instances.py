@@ -4,8 +4,8 @@ import pytest
 
 import warpsim as ws
 from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError
-from warpsim.frontends.host_code import macros_of
-from warpsim.frontends.instances import kernel_templates, named_instances
+from warpsim.frontends.sources.host_code import macros_of
+from warpsim.frontends.sources.instances import kernel_templates, named_instances
 
 NAMES = {name: name for name in "abcdk"}
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from warpsim.frontends import accesses, operands, semantics
-from warpsim.frontends.sass import MachineInstruction
-from warpsim.frontends.state import State
+from warpsim.frontends.accesses import tally as accesses
+from warpsim.frontends.execution import semantics
+from warpsim.frontends.execution.state import State
+from warpsim.frontends.machine_code import operands
+from warpsim.frontends.machine_code.sass import MachineInstruction
 from warpsim.frontends.values import NOTHING, UNKNOWN, array
 
 MASK = 0xFFFFFFFF

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from warpsim.frontends import integers
+from warpsim.frontends.execution import integers
 from warpsim.frontends.values import MASK, NOTHING, UNKNOWN, array
 
 NUMBERS = np.array([0, 1, 0xF0F0_A5A5, 0x8000_0000, MASK], np.int64)

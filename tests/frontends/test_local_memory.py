@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.support.listings import function, only
-from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.local_memory import STACK_END, interleaved, within_stack
+from warpsim.frontends.execution.local_memory import STACK_END, interleaved, within_stack
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.kernels.instruction import Instruction
 
 IN_L1 = 184 / 512

@@ -8,17 +8,17 @@ import pytest
 
 from tests.frontends.test_caches import LANES, ONE_SM, accesses
 from tests.support.listings import function, kernel
-from warpsim.frontends import recorder, reuse
-from warpsim.frontends.caches import hits
-from warpsim.frontends.dependences import waits_of
+from warpsim.frontends.caches import recorder, reuse
+from warpsim.frontends.caches.excerpt import Excerpt
+from warpsim.frontends.caches.recorder import Recorder
+from warpsim.frontends.caches.walk import hits
 from warpsim.frontends.errors import AssumptionWarning
-from warpsim.frontends.evaluate import evaluate
-from warpsim.frontends.evaluation import Given
-from warpsim.frontends.excerpt import Excerpt
-from warpsim.frontends.flow import make_flow
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.parameters import argument_bytes
-from warpsim.frontends.recorder import Recorder
+from warpsim.frontends.execution.evaluate import evaluate
+from warpsim.frontends.execution.evaluation import Given
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.launch.parameters import argument_bytes
+from warpsim.frontends.machine_code.flow import make_flow
+from warpsim.frontends.waits.dependences import waits_of
 from warpsim.kernels.traversal import walk
 
 BEGIN = (

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.support.listings import counts, kernel, only
-from warpsim.frontends import evaluate, leaps, structure
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
+from warpsim.frontends.execution import evaluate, leaps
+from warpsim.frontends.program import structure
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
 

@@ -4,11 +4,11 @@ import pytest
 
 import warpsim as ws
 from tests.support.listings import function
-from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.opcodes import matrix_work, opcodes
-from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.machine_code.opcodes import matrix_work, opcodes
+from warpsim.frontends.machine_code.sass import MachineInstruction
+from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.kernels.costs import costs_on
 from warpsim.kernels.instruction import Cost, Instruction
 

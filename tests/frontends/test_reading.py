@@ -9,14 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.strategies import examples
-from warpsim.frontends import nvdisasm
 from warpsim.frontends.api import from_sass, read_function
-from warpsim.frontends.cubin import Parameter, read_cubin
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
-from warpsim.frontends.operands import Other, Register, operands, register_slots
-from warpsim.frontends.sass import Control, MachineInstruction, decode_control, parse_disassembly, parse_text, write_listing
-from warpsim.frontends.symbols import instance_name, pick_function, plain_name, qualified_name
+from warpsim.frontends.machine_code import nvdisasm
+from warpsim.frontends.machine_code.cubin import Parameter, read_cubin
+from warpsim.frontends.machine_code.nvdisasm import disassemble, find_nvdisasm
+from warpsim.frontends.machine_code.operands import Other, Register, operands, register_slots
+from warpsim.frontends.machine_code.sass import (
+    Control,
+    MachineInstruction,
+    decode_control,
+    parse_disassembly,
+    parse_text,
+    write_listing,
+)
+from warpsim.frontends.machine_code.symbols import instance_name, pick_function, plain_name, qualified_name
 
 DISASSEMBLY = """
 \t.target\tsm_80

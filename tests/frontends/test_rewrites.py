@@ -8,12 +8,12 @@ import pytest
 import warpsim as ws
 from tests.support.listings import kernel, only
 from warpsim.frontends.errors import AssumptionWarning
-from warpsim.frontends.operands import Address, Register
-from warpsim.frontends.rewrites import Rewrites
-from warpsim.frontends.sass import MachineInstruction
-from warpsim.frontends.state import State
-from warpsim.frontends.steps import Step
-from warpsim.frontends.windows import UPPER_WORDS
+from warpsim.frontends.execution.rewrites import Rewrites
+from warpsim.frontends.execution.state import State
+from warpsim.frontends.execution.steps import Step
+from warpsim.frontends.execution.windows import UPPER_WORDS
+from warpsim.frontends.machine_code.operands import Address, Register
+from warpsim.frontends.machine_code.sass import MachineInstruction
 from warpsim.kernels.instruction import Instruction
 
 SOURCE = """

@@ -8,15 +8,15 @@ import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
 
-from warpsim.frontends import floats, semantics
-from warpsim.frontends.evaluate import Evaluator
-from warpsim.frontends.evaluation import Given
-from warpsim.frontends.flow import make_flow
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
-from warpsim.frontends.nvrtc import compile_cuda
-from warpsim.frontends.parameters import argument_bytes
-from warpsim.frontends.sass import parse_text, write_listing
+from warpsim.frontends.execution import floats, semantics
+from warpsim.frontends.execution.evaluate import Evaluator
+from warpsim.frontends.execution.evaluation import Given
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.launch.parameters import argument_bytes
+from warpsim.frontends.machine_code.flow import make_flow
+from warpsim.frontends.machine_code.nvdisasm import disassemble, find_nvdisasm
+from warpsim.frontends.machine_code.sass import parse_text, write_listing
+from warpsim.frontends.sources.nvrtc import compile_cuda
 
 pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
 

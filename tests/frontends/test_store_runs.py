@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.support.listings import function
-from warpsim.frontends.convert import Choices, to_kernel
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.store_runs import StoreRun, store_runs
+from warpsim.frontends.accesses.store_runs import StoreRun, store_runs
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.traversal import walk
 

@@ -9,9 +9,9 @@ import pytest
 from tests.support.executions import expected_ops
 from tests.support.listings import counts, function, kernel, only
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.flow import make_flow
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.structure import Structure
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.machine_code.flow import make_flow
+from warpsim.frontends.program.structure import Structure
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional
 

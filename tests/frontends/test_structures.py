@@ -10,13 +10,13 @@ import pytest
 import warpsim as ws
 from tests.support.executions import expected_ops
 from warpsim import cli
-from warpsim.frontends import structures
-from warpsim.frontends.cubin import BITS, NUMBER, POINTER, Parameter
-from warpsim.frontends.cuda_source import compiled_source
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.nvrtc import compile_apart
-from warpsim.frontends.parameters import argument_bytes
-from warpsim.frontends.sass import parse_listing, write_listing
+from warpsim.frontends.launch.parameters import argument_bytes
+from warpsim.frontends.machine_code import structures
+from warpsim.frontends.machine_code.cubin import BITS, NUMBER, POINTER, Parameter
+from warpsim.frontends.machine_code.sass import parse_listing, write_listing
+from warpsim.frontends.sources.cuda_source import compiled_source
+from warpsim.frontends.sources.nvrtc import compile_apart
 
 INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 ARRAYS = f"""struct P {{ float *x, *y; int n; }};
@@ -194,7 +194,8 @@ def test_damaged_information_for_debuggers_is_refused(compiler):
 
 def test_sources_without_structures_are_compiled_once(compiler, monkeypatch):
     asked = []
-    monkeypatch.setattr("warpsim.frontends.cuda_source.with_members", lambda function, cubin: asked.append(function) or function)
+    place = "warpsim.frontends.sources.cuda_source.with_members"
+    monkeypatch.setattr(place, lambda function, cubin: asked.append(function) or function)
     compiled_source(PLAIN, "", "sm_80", None, None, [])
     template = "template <class T> __global__ void f(T *x, T a) { *x = a; }\ntemplate __global__ void f<int>(int *, int);"
     compiled_source(template, "", "sm_80", None, None, [])

@@ -5,9 +5,9 @@ import warnings
 import pytest
 
 from tests.frontends.test_async_copies import AFTER, BULK, imported, instructions, one
-from warpsim.frontends.async_copies import corner_of
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.tiles import tiles_of
+from warpsim.frontends.launch.tiles import tiles_of
+from warpsim.frontends.waits.async_copies import corner_of
 
 COPY = (*BULK, "UMOV UR11, UR10", "UMOV UR10, URZ", "UTMALDG.2D [UR8], [UR4]", *AFTER)
 PLACE = "0x100"

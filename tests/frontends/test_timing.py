@@ -4,13 +4,13 @@ import numpy as np
 
 import warpsim as ws
 from tests.support.listings import function
-from warpsim.frontends.dependences import waits_of
-from warpsim.frontends.evaluation import Given
-from warpsim.frontends.flow import make_flow
-from warpsim.frontends.geometry import as_geometry
-from warpsim.frontends.parameters import argument_bytes
-from warpsim.frontends.recorder import Recorder
-from warpsim.frontends.timing import MOST_AHEAD, Clock, times_of
+from warpsim.frontends.caches.recorder import Recorder
+from warpsim.frontends.caches.timing import MOST_AHEAD, Clock, times_of
+from warpsim.frontends.execution.evaluation import Given
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.launch.parameters import argument_bytes
+from warpsim.frontends.machine_code.flow import make_flow
+from warpsim.frontends.waits.dependences import waits_of
 
 ADDRESS = ("--:-:0:-:2 S2R R0, SR_TID.X", "01:-:-:-:5 IMAD.WIDE R2, R0, 0x4, c[0x0][0x160]")
 

@@ -14,12 +14,13 @@ import warpsim as ws
 from tests.support.damage import damaged
 from tests.support.nvbit_traces import copying_warp, trace_text, write_list
 from warpsim import cli
-from warpsim.frontends import traced_kernel, traces
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.listings import folder
-from warpsim.frontends.sass import parse_listing
-from warpsim.frontends.trace_file import TraceReader, opened
-from warpsim.frontends.traces import compile_warps, compiled_trace
+from warpsim.frontends.machine_code.sass import parse_listing
+from warpsim.frontends.traces import compiled as traces
+from warpsim.frontends.traces import kernel as traced_kernel
+from warpsim.frontends.traces.compiled import compile_warps, compiled_trace
+from warpsim.frontends.traces.trace_file import TraceReader, opened
 from warpsim.kernels.traversal import walk
 
 

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from warpsim.frontends.triton_functions import specialized
+from warpsim.frontends.sources.triton_functions import specialized
 
 
 def test_ones_are_constants_and_multiples_of_16_are_known() -> None:

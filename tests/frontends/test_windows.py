@@ -6,9 +6,9 @@ import pytest
 
 import warpsim as ws
 from tests.support.listings import function, only
-from warpsim.frontends.convert import Choices, to_kernel
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.geometry import as_geometry
+from warpsim.frontends.launch.geometry import as_geometry
+from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.instruction import Instruction
 

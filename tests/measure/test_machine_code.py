@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
 
 from tests.measure import timed_code
-from warpsim.frontends.cubin import read_cubin
 from warpsim.frontends.errors import CompileError, FrontEndError
-from warpsim.frontends.nvdisasm import disassemble, find_nvdisasm
-from warpsim.frontends.nvrtc import nvrtc_version
-from warpsim.frontends.sass import parse_disassembly
+from warpsim.frontends.machine_code.cubin import read_cubin
+from warpsim.frontends.machine_code.nvdisasm import disassemble, find_nvdisasm
+from warpsim.frontends.machine_code.sass import parse_disassembly
+from warpsim.frontends.sources.nvrtc import nvrtc_version
 from warpsim.measure.compiler import compile_source, compile_text
 from warpsim.measure.core import ISSUE_ORDER_WARPS
 from warpsim.measure.operations import ARCHITECTURES, OPERATIONS

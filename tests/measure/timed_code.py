@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from warpsim.frontends.sass import MachineInstruction
+from warpsim.frontends.machine_code.sass import MachineInstruction
 
 _REGISTER = re.compile(r"\bU?R\d+\b")
 _WITHOUT_RESULT = ("ST", "RED", "BRA", "EXIT", "BAR", "ISETP", "FSETP", "NOP", "BSYNC", "BSSY", "WARPSYNC", "NANOSLEEP")

@@ -7,8 +7,8 @@ import pytest
 import warpsim as ws
 from tests.support.profiled_launches import launch
 from warpsim import cli
-from warpsim.frontends.cubin import Function, Parameter
 from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.machine_code.cubin import Function, Parameter
 from warpsim.kernels.traversal import walk
 from warpsim.profiles import machine_code
 from warpsim.profiles.code import machine_function

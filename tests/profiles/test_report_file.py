@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from warpsim.frontends.cubin import Cubin, Function
+from warpsim.frontends.machine_code.cubin import Cubin, Function
 from warpsim.profiles import report
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.report import list_launches

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.support.profiled_launches import launch
-from warpsim.frontends.cubin import Function
+from warpsim.frontends.machine_code.cubin import Function
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.sections import Section, address_of, calls_of, sections_of
 

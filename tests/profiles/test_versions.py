@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.profiled_launches import launch
-from warpsim.frontends.cubin import Cubin, Function
+from warpsim.frontends.machine_code.cubin import Cubin, Function
 from warpsim.profiles.api import profile_of
 from warpsim.profiles.encodings import agreement
 from warpsim.profiles.versions import Executed, sections_in

@@ -28,7 +28,7 @@ from warpsim.hardware.files import is_cuda_source
 from warpsim.units import WARP_LANES
 
 if TYPE_CHECKING:
-    from warpsim.frontends.sass import MachineFunction
+    from warpsim.frontends.machine_code.sass import MachineFunction
     from warpsim.kernels.program import Kernel
 
 _logger = logging.getLogger("warpsim")
@@ -177,7 +177,7 @@ def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[s
 
 def _from_triton(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     from warpsim.frontends import api
-    from warpsim.frontends.triton_functions import NUM_STAGES, NUM_WARPS, load_triton_function, triton_function
+    from warpsim.frontends.sources.triton_functions import NUM_STAGES, NUM_WARPS, load_triton_function, triton_function
 
     path, _, name = str(options.file).rpartition(":")
     signature, constants = (key_values(f"--{key}", getattr(options, key)) for key in _OF_TRITON)
@@ -235,7 +235,7 @@ def _from_report(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
 
 def _instructions(function: MachineFunction) -> int:
     """Returns how many instructions a function has, as its listing shows them: without the padding behind its end."""
-    from warpsim.frontends.sass import without_padding
+    from warpsim.frontends.machine_code.sass import without_padding
 
     return len(without_padding(function.code))
 
@@ -243,7 +243,7 @@ def _instructions(function: MachineFunction) -> int:
 def _list(options: argparse.Namespace, function: MachineFunction) -> None:
     """Writes the listing, if it is wanted: before the import, which may ask for what is read there, such as labels."""
     from warpsim.atomic_file import write_text
-    from warpsim.frontends.sass import write_listing
+    from warpsim.frontends.machine_code.sass import write_listing
 
     if options.listing is not None:
         write_text(options.listing, write_listing(function))
@@ -251,7 +251,7 @@ def _list(options: argparse.Namespace, function: MachineFunction) -> None:
 
 def _from_trace(options: argparse.Namespace, given: dict[str, Any]) -> _Imported:
     from warpsim.frontends import api
-    from warpsim.frontends.traces import compiled_trace
+    from warpsim.frontends.traces.compiled import compiled_trace
 
     others = ("listing", "launch", "arch", *(() if options.binary else ("function",)))
     stated = [name for name in (*given, *others) if getattr(options, name)]

@@ -11,19 +11,19 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from warpsim.frontends.convert import Choices, to_kernel
-from warpsim.frontends.cuda_headers import decoded, encoding_of
-from warpsim.frontends.cuda_source import compiled_source, pick
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.geometry import Geometry, as_geometry
-from warpsim.frontends.keys import Key
-from warpsim.frontends.nvdisasm import disassemble
-from warpsim.frontends.sass import MachineFunction, parse_text
-from warpsim.frontends.symbols import plain_name
-from warpsim.frontends.trace_file import Head, TraceReader, kernels_of, opened
-from warpsim.frontends.traced_kernel import traced_kernel
-from warpsim.frontends.traces import CompiledTrace, compiled_trace
-from warpsim.frontends.triton_functions import NUM_STAGES, NUM_WARPS, triton_function
+from warpsim.frontends.launch.geometry import Geometry, as_geometry
+from warpsim.frontends.launch.keys import Key
+from warpsim.frontends.machine_code.nvdisasm import disassemble
+from warpsim.frontends.machine_code.sass import MachineFunction, parse_text
+from warpsim.frontends.machine_code.symbols import plain_name
+from warpsim.frontends.program.convert import Choices, to_kernel
+from warpsim.frontends.sources.cuda_headers import decoded, encoding_of
+from warpsim.frontends.sources.cuda_source import compiled_source, pick
+from warpsim.frontends.sources.triton_functions import NUM_STAGES, NUM_WARPS, triton_function
+from warpsim.frontends.traces.compiled import CompiledTrace, compiled_trace
+from warpsim.frontends.traces.kernel import traced_kernel
+from warpsim.frontends.traces.trace_file import Head, TraceReader, kernels_of, opened
 from warpsim.hardware.files import is_cuda_source
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpsim.frontends.cuda_source import named_parameters
-from warpsim.frontends.nvdisasm import disassemble
-from warpsim.frontends.nvrtc import compile_cuda, nvrtc_version
-from warpsim.frontends.sass import write_listing
+from warpsim.frontends.machine_code.nvdisasm import disassemble
+from warpsim.frontends.machine_code.sass import write_listing
+from warpsim.frontends.sources.cuda_source import named_parameters
+from warpsim.frontends.sources.nvrtc import compile_cuda, nvrtc_version
 from warpsim.hardware import files as params
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90")

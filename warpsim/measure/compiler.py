@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsim.frontends.nvrtc import compile_cuda
+from warpsim.frontends.sources.nvrtc import compile_cuda
 
 FOLDER = Path(__file__).parent / "cuda"
 """Where the CUDA sources are."""

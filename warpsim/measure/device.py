@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from warpsim.frontends.errors import MissingToolError
-from warpsim.frontends.nvrtc import EXTRA, nvrtc_version
+from warpsim.frontends.sources.nvrtc import EXTRA, nvrtc_version
 from warpsim.measure.compiler import Binary, compile_source
 
 LEAST_CAPABILITY = (7, 5)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from warpsim.frontends.sass import VOLTA
+from warpsim.frontends.machine_code.sass import VOLTA
 from warpsim.hardware.architectures import contention, number_of
 from warpsim.hardware.gpu import Gpu, list_gpus, load_gpu
 from warpsim.profiles.errors import ProfileError

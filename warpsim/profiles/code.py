@@ -9,8 +9,8 @@ import re
 import struct
 from dataclasses import replace
 
-from warpsim.frontends.operands import conditions
-from warpsim.frontends.sass import VOLTA, Control, MachineFunction, MachineInstruction, decode_control
+from warpsim.frontends.machine_code.operands import conditions
+from warpsim.frontends.machine_code.sass import VOLTA, Control, MachineFunction, MachineInstruction, decode_control
 from warpsim.profiles.encodings import WORD_BYTES, decoded
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch, how_to_collect

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from statistics import median
 
-from warpsim.frontends.flow import Flow
-from warpsim.frontends.opcode_costs import MEETS
+from warpsim.frontends.machine_code.flow import Flow
+from warpsim.frontends.machine_code.opcode_costs import MEETS
 
 Edge = tuple[int, int]
 

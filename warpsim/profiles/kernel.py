@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpsim.frontends.async_copies import counter_and_left, is_past_l1, role_of
-from warpsim.frontends.dependences import waits_of
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.flow import Flow, make_flow
-from warpsim.frontends.opcode_costs import AFTER, MEETS, gap_after, in_quarters, unit_costs
-from warpsim.frontends.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
-from warpsim.frontends.operands import conditions, register_slots
-from warpsim.frontends.sass import MachineFunction, MachineInstruction
-from warpsim.frontends.sequence import in_order
-from warpsim.frontends.structure import Structure
-from warpsim.frontends.symbols import plain_name
+from warpsim.frontends.machine_code.flow import Flow, make_flow
+from warpsim.frontends.machine_code.opcode_costs import AFTER, MEETS, gap_after, in_quarters, unit_costs
+from warpsim.frontends.machine_code.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
+from warpsim.frontends.machine_code.operands import conditions, register_slots
+from warpsim.frontends.machine_code.sass import MachineFunction, MachineInstruction
+from warpsim.frontends.machine_code.symbols import plain_name
+from warpsim.frontends.program.structure import Structure
+from warpsim.frontends.waits.async_copies import counter_and_left, is_past_l1, role_of
+from warpsim.frontends.waits.dependences import waits_of
+from warpsim.frontends.waits.sequence import in_order
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import MOST_COUNTED, OPS_WITHOUT_RESULT, Access, Cost, Hints, Instruction
 from warpsim.kernels.program import Kernel

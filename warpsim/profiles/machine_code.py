@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpsim.frontends.api import import_function
-from warpsim.frontends.keys import Key
-from warpsim.frontends.nvdisasm import described_by
-from warpsim.frontends.sass import MachineFunction
+from warpsim.frontends.launch.keys import Key
+from warpsim.frontends.machine_code.nvdisasm import described_by
+from warpsim.frontends.machine_code.sass import MachineFunction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Access
 from warpsim.kernels.program import Kernel

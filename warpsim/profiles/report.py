@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from warpsim.frontends.cubin import Cubin
+from warpsim.frontends.machine_code.cubin import Cubin
 from warpsim.profiles.encodings import WORD_BYTES
 from warpsim.profiles.errors import MissingReaderError, ProfileError
 from warpsim.profiles.launch import REASONS, SAMPLES, ProfiledInstruction, ProfiledLaunch, Rule

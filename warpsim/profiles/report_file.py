@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from warpsim.frontends.cubin import Cubin, read_cubin
 from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.machine_code.cubin import Cubin, read_cubin
 from warpsim.profiles.errors import ProfileError
 
 _MAGIC = b"NVR\0"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from warpsim.frontends.cubin import Function
+from warpsim.frontends.machine_code.cubin import Function
 from warpsim.profiles.encodings import WORD_BYTES
 
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from warpsim.frontends.cubin import Cubin, Function
+from warpsim.frontends.machine_code.cubin import Cubin, Function
 from warpsim.profiles.encodings import WORD_BYTES, agreement
 from warpsim.profiles.sections import Section, sections_of
 

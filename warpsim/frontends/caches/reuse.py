@@ -1,0 +1,195 @@
+"""Executes blocks of a launch trip by trip, and walks their accesses through the caches of a chip.
+
+Most addresses are affine in the block index: then a few neighbouring blocks are executed, and those of some waves are walked.
+So they are where blocks differ by where each instruction begins, of which the first calls of all blocks tell; or by where each
+of its calls begins, as where an address wraps, if all of these can be executed. Otherwise consecutive blocks of a few SMs are
+executed and walked, with their share of L2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from warpsim.frontends.caches.neighbours import moved_by_call, moved_by_instruction
+from warpsim.frontends.caches.recorder import Recorder
+from warpsim.frontends.caches.until_enough import WALKED, BlockIndex, kind_of
+from warpsim.frontends.caches.walk import Caches, Hits, hits
+from warpsim.frontends.execution.evaluation import Evaluation, Given
+from warpsim.frontends.launch.geometry import Geometry
+from warpsim.frontends.launch.keys import keys_of
+from warpsim.frontends.machine_code.flow import Flow, Place, place
+from warpsim.frontends.values import Values
+from warpsim.frontends.waits.dependences import Waits
+from warpsim.units import WARP_LANES
+
+MOST_THREADS = 16384
+"""Threads that are executed where addresses are not affine in the block index."""
+
+MOST_WALKED, _MOST_OF_SEVERAL_LOOPS = 2_000_000, 4_000_000
+"""Lines of accesses of warps that are walked, about, unless the first accesses of two waves make more; and of two waves, where
+those would be a few trips of a loop behind another one."""
+
+_FEWEST_WAVES, _MOST_WAVES = 2, 4
+"""Waves of blocks that are walked. Blocks of the second one may be the first to access what the later ones find in L2. All
+accesses of two waves go before further waves, since later accesses displace data to which still later ones come back."""
+
+_FEWEST_CALLS, _CALLS_FOR_LOADS = 32, 128
+"""First accesses of a block that are walked in any case; and as many as are walked for the sake of loads that come later."""
+
+_FAR_SHARES = (0.23, 0.81)
+"""Where in a grid those blocks are that tell whether addresses are affine in the block index all over it."""
+
+_MOST_NAMED = 8
+"""Places that a note names."""
+
+
+def hits_of(
+    given: Given, evaluation: Evaluation, waits: Waits, caches: Caches, notes: dict[str, None], *, made_up: bool = False
+) -> dict[Place, Hits]:
+    """Returns for each access whose addresses are known how often it hits.
+
+    Args:
+        given: the kernel and its launch.
+        evaluation: how often its blocks are executed.
+        waits: for which instructions each one waits.
+        caches: those of the chip.
+        notes: takes what had to be assumed, in words.
+        made_up: whether addresses that begin where data says count as known: each number in memory names other data (bases.py).
+            Then these are asked for.
+    """
+    asked = [
+        each
+        for each, tally in evaluation.accesses.items()
+        if evaluation.space_of(each, given.flow.function.code[each[1]]) in WALKED
+        and (evaluation.begins_elsewhere(each) is not None if made_up else 0 < tally.warps >= 2 * tally.unknown)
+    ]
+    if not asked:
+        return {}
+    geometry = given.geometry
+    tick = -(-caches.resident * geometry.block_warps // caches.times.schedulers)
+    wave = min(geometry.blocks, caches.sms * caches.resident)
+
+    def recorder_of(blocks: list[BlockIndex]) -> Recorder:
+        return Recorder(given, waits, tick, blocks, evaluation, asked, made_up=made_up)
+
+    recorder = recorder_of(_neighbours(geometry))
+    walked = _walked(given, recorder, caches, wave) if recorder.execute_blocks() else {}
+    found = _by_place(recorder, walked or {})
+    if walked is None:  # a few SMs stand for all
+        resident = min(caches.resident, -(-geometry.blocks // caches.sms))
+        of_an_sm = resident * (2 if geometry.blocks > caches.sms * resident else 1)
+        most = max(1, min(caches.sms, MOST_THREADS // (of_an_sm * geometry.block_warps * WARP_LANES)))
+        few = replace(caches, resident=resident)
+        for sms in dict.fromkeys((most, 1)):  # of fewer blocks more can be executed
+            count = min(geometry.blocks, sms * of_an_sm)
+            recorder = recorder_of(_middle(geometry, count))
+            if recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
+                found = _by_place(recorder, _walked_of_some(recorder, few, count, min(sms, count), geometry.blocks)) | found
+            if recorder.complete or not recorder.missing:
+                break
+    if recorder.complete:  # what is not recorded is executed by other blocks only
+        asked = [each for each in asked if each in recorder.numbers]
+    return found | _estimated(given.flow, evaluation, [each for each in asked if each not in found], found, notes)
+
+
+def _by_place(recorder: Recorder, walked: Mapping[int, Hits]) -> dict[Place, Hits]:
+    """Returns the hits of each access that is walked, of which those by number are given."""
+    return {each: walked[number] for each, number in recorder.numbers.items() if number in walked}
+
+
+def _estimated(
+    flow: Flow, evaluation: Evaluation, places: list[Place], found: Mapping[Place, Hits], notes: dict[str, None]
+) -> dict[Place, Hits]:
+    """Returns the hits of accesses to which the walk does not come: the mean of those of the same kind to which it does."""
+
+    def kind(each: Place) -> int:
+        one = flow.function.code[each[1]]
+        return kind_of(one, evaluation.space_of(each, one))
+
+    by_kind: dict[int, list[Hits]] = {}
+    for each, hit in found.items():
+        by_kind.setdefault(kind(each), []).append(hit)
+    made = {each: _mean(by_kind[kind(each)]) for each in places if kind(each) in by_kind}
+    for missing, how in ((made.keys(), "as the others do"), (set(places) - made.keys(), "never")):
+        if missing:
+            what = f"the walk through the caches ends before accesses: they are taken to hit {how}"
+            notes[f"{_names(flow, missing)}: {what}"] = None
+    return made
+
+
+def _mean(several: list[Hits]) -> Hits:
+    rows = np.array([(one.l1, one.l2, one.sectors, one.kept, one.l1_late, one.l2_late, one.coalesced) for one in several])
+    return Hits(*rows.mean(axis=0).tolist())
+
+
+def _names(flow: Flow, places: Iterable[Place]) -> str:
+    """Returns the lines of instructions in words, or their addresses where lines are not known."""
+    first = {keys_of(flow.function.code[index])[0]: index for _, index in sorted(places, key=lambda each: each[1])}
+    named = [place(flow.function, index) for index in first.values()]
+    return ", ".join(named[:_MOST_NAMED]) + (f" and {len(named) - _MOST_NAMED} others" if len(named) > _MOST_NAMED else "")
+
+
+def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict[int, Hits] | None:
+    """Walks the blocks of some waves on all SMs; returns the hits by number of the instruction.
+
+    None: the addresses of a few blocks do not tell those of all others.
+    """
+
+    def first_calls(most_lines: int) -> Values:
+        """Returns the first calls of so many waves that make so many lines, or the fewest that are walked in any case."""
+        return recorder.first_calls(min(len(recorder.calls), max(fewest, int(most_lines / (lines * waves)))))
+
+    geometry, step, moved = given.geometry, recorder.block_steps(), None
+    lines = wave * geometry.block_warps * recorder.lines_of_an_access()
+    fewest = min(len(recorder.calls), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
+    enough = len(recorder.calls) if lines * len(recorder.calls) * _FEWEST_WAVES <= MOST_WALKED else fewest
+    waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * enough))), -(-geometry.blocks // wave))
+    calls = first_calls(MOST_WALKED)
+    if recorder.cut_short(np.arange(len(calls))):
+        waves = min(waves, _FEWEST_WAVES)
+        calls = first_calls(_MOST_OF_SEVERAL_LOOPS)
+    order = all_blocks = _middle(geometry, min(geometry.blocks, wave * waves))
+    if step is None and recorder.blocks_differ_by_instruction():
+        moved, order = moved_by_instruction(given, recorder, order, calls)
+    if step is None and moved is None:
+        moved = moved_by_call(given, recorder, order, calls)
+    if step is None and moved is None:
+        return None
+    index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
+    accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
+    blocks = round(geometry.blocks * len(order) / len(all_blocks))  # of the launch, that make accesses
+    return hits(accesses, caches, caches.sms, blocks, recorder.excerpt(calls), complete=recorder.complete)
+
+
+def _walked_of_some(recorder: Recorder, caches: Caches, count: int, sms: int, blocks: int) -> dict[int, Hits]:
+    """Walks all that is recorded of consecutive blocks, on a few SMs, of the blocks of a launch; returns as `_walked`."""
+    all_calls, none = np.arange(len(recorder.calls)), np.zeros((count, 3), np.int64)
+    accesses = recorder.accesses(count, np.arange(count), none, None, None, all_calls)
+    return hits(accesses, caches, sms, blocks, recorder.excerpt(all_calls), complete=recorder.complete)
+
+
+def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
+    """Returns consecutive blocks in the middle of a grid, in the order in which they start."""
+    first = (geometry.blocks - count) // 2
+    width, height, _ = geometry.grid
+    return [(n % width, n // width % height, n // (width * height)) for n in range(first, first + count)]
+
+
+def _neighbours(geometry: Geometry) -> list[BlockIndex]:
+    """Returns a block in the middle, the next ones in x, y and z where there are, and some that are further away.
+
+    None is at an edge, where guards leave threads out, if there is room. Where an address wraps, such as a tile's number modulo
+    the number of tiles, blocks far away tell.
+    """
+    middle = tuple((size - 1) // 2 for size in geometry.grid)
+    found = [middle]
+    for d, size in enumerate(geometry.grid):
+        if size > 1:
+            found.append((*middle[:d], middle[d] + 1, *middle[d + 1 :]))
+    found.append(tuple(min(at + 3, size - 1 - (size > 3)) for at, size in zip(middle, geometry.grid, strict=True)))
+    for share in _FAR_SHARES:
+        found.append(tuple(min(max(int(share * size), size > 2), size - 1 - (size > 2)) for size in geometry.grid))
+    return [(x, y, z) for x, y, z in dict.fromkeys(found)]

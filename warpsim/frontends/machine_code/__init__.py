@@ -1,0 +1,15 @@
+"""What a binary holds.
+
+Read them in this order:
+
+    cubin            reads ELF files of machine code
+    nvdisasm         the vendor's disassembler, where it is installed
+    symbols          names of functions
+    structures       members of structures that kernels take
+    sass             instructions as text, with their control fields
+    operands         operands, the registers that an instruction writes and reads, and the predicates it depends on
+    memory_instructions which memory an instruction accesses, and how much of it
+    opcodes          operation classes, by params/opcodes; how much matrix instructions multiply
+    opcode_costs     what single opcodes cost in addition to their class
+    flow             basic blocks, loops and calls
+"""

@@ -1,0 +1,9 @@
+"""A machine function and a launch become a Kernel.
+
+Read them in this order:
+
+    structure        statements from how often each block was executed
+    sampled          which warps make an access
+    emitter          machine instructions as instructions of a kernel
+    convert          all of it together
+"""

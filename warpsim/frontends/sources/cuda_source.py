@@ -1,0 +1,228 @@
+"""CUDA sources to machine code: with the headers of CUDA and those beside the source, and without what only the host needs."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError, NoKernelError
+from warpsim.frontends.launch.parameters import declared_in_source, types_in_source
+from warpsim.frontends.machine_code.cubin import Parameter
+from warpsim.frontends.machine_code.nvdisasm import disassemble
+from warpsim.frontends.machine_code.sass import MachineFunction
+from warpsim.frontends.machine_code.structures import may_have_structures, with_members
+from warpsim.frontends.machine_code.symbols import pick_function, plain_name
+from warpsim.frontends.sources.cuda_headers import decoded, included
+from warpsim.frontends.sources.host_code import macros_of, without_host_code
+from warpsim.frontends.sources.instances import kernel_templates, named_instances, namespaces_used
+from warpsim.frontends.sources.nvrtc import compile_apart, compile_instances
+
+_BY_ITSELF = "cuda_runtime.h", "stdint.h", "math.h", "limits.h", "algorithm"
+"""Headers that nvcc includes by itself, or that many headers of the C++ library include."""
+
+_WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline", "-D__linux__=1"
+"""Words of other compilers that nvcc knows, too, on Linux."""
+
+_ALL_FOR_DEVICE = "-default-device", "-w", *_WORDS, *(f"-include={name}" for name in _BY_ITSELF)
+"""Options with which what has no annotation is device code, not warned of, and these words and headers are there."""
+
+_FOR_DEBUGGERS = "--device-debug"
+"""The option with which the compiler tells the members of structures."""
+
+_BY_NAME = {
+    "cuda_fp16.h": re.compile(r"\b(?:__)?half2?\b"),
+    "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat162?\b"),
+    "limits": re.compile(r"\bstd::numeric_limits\b"),
+    "type_traits": re.compile(r"\bstd::(?:is_|enable_if|conditional|decay|remove_|integral_|true_type|false_type)"),
+}
+"""Headers that those of other libraries bring, and the names that tell so."""
+
+_OF_FOLDER = re.compile(r"(?:-I ?|--include-path[= ])(.+)")
+"""An option that names a folder of headers."""
+
+_ERROR = re.compile(r"(?:^|: )([^:\n]+)\((\d+)\): (error: .*)", re.MULTILINE)
+"""An error in a log of NVRTC: file, line, message."""
+
+_NO_INSTANCE = re.compile(r'Input name expression was: "([^"]*)"')
+"""What a log of NVRTC says of an instance whose arguments it does not know."""
+
+_LAMBDA = re.compile(r"\]\s*(?:__host__\s+)?__device__\s*(?:__host__\s*)?[({]")
+"""The beginning of a lambda for the device, behind what it captures."""
+
+_OF_LAMBDA = (
+    "; no instance for a lambda can be asked for, as the type of a lambda has no name: pass a functor with a name in its place "
+    "(struct F with an operator()), and name that instance, such as 'f<F>'"
+)
+
+_MOST_LINES = 8
+"""Lines that are left out and that a message names, at most."""
+
+_OF_HOST = (
+    "\nNVRTC compiles device code only, and what seems to be for the host was left out: leave out the rest of it "
+    "(#ifndef __CUDACC_RTC__), or import a cubin of nvcc"
+)
+
+
+def compiled_source(
+    text: str, name: str, arch: str, function: str | None, defines: Mapping[str, int] | None, options: Sequence[str]
+) -> MachineFunction:
+    """Returns a kernel of a source; `name` is the path of its file, or empty.
+
+    NVRTC compiles the source as it is. If it refuses that, it compiles it without what is for the host, and with the instances of
+    templates that the host names, as far as they are constants; and without other declarations that it refuses, such as
+    variables of types of a library, unless they are annotated for the device.
+    """
+    short, folder = (Path(name).name, Path(name).parent) if name else ("source.cu", None)
+    toolkit, wanted = _toolkit_headers(), [function] if function and "<" in function else []
+    flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit)]
+
+    def kernel_of(source: str, options: Sequence[str], headers: Mapping[str, bytes], instances: Sequence[str]) -> MachineFunction:
+        what: dict[str, Any] = {"defines": defines, "headers": headers, "instances": instances}
+        cubin, symbols = compile_instances(source, short, arch, options=options, **what)
+        sources, functions = [text, *map(decoded, headers.values())], dict[str, MachineFunction]()
+        try:
+            functions = disassemble(cubin, short)
+            found = pick(functions, symbols.get(function, function) if function else None, short)
+        except FrontEndError as error:
+            raise _with_templates(error, function, sources, {plain_name(symbol) for symbol in functions}) from None
+        if function is None and (others := sorted(kernel_templates([text]).keys() - set(map(plain_name, functions)))):
+            without = f"apart from templates of which host code names no instance with constants: {', '.join(others)}"
+            warnings.warn(f"{short}: {plain_name(found.name)} is the only kernel, {without}", AssumptionWarning, stacklevel=5)
+        found = named_parameters(found, sources)
+        name = plain_name(found.name)
+        if may_have_structures(found, [kind for each in sources for kind in types_in_source(each, name)], sources):
+            with suppress(FrontEndError):  # their members stay unknown
+                return with_members(found, compile_apart(source, short, arch, options=[*options, _FOR_DEBUGGERS], **what))
+        return found
+
+    beside = {} if folder is None else {path.name: path.read_bytes() for path in sorted(folder.glob("*.cuh"))}
+    with suppress(CompileError):
+        here = [] if folder is None else [f"--include-path={folder}"]
+        return kernel_of(text, [*flags, *options, *here], beside, wanted)
+    folders = [Path(one[1]) for one in map(_OF_FOLDER.match, options) if one]
+    flags = [*_ALL_FOR_DEVICE, *flags, *(option for option in options if not _OF_FOLDER.match(option))]
+    refused: dict[str, dict[int, str]] = {}
+    given, failure = None, ""
+    while True:
+        headers = included(text, folder, folders, toolkit, refused)
+        of_device, of_host = without_host_code(text, headers.macros, refused.get(short, ()))
+        device_code = [of_device, *map(decoded, headers.texts.values())]
+        if failure and (given == (of_device, headers) or not any("__global__" in each for each in device_code)):
+            raise CompileError(f"{failure}{_what_was_left_out(refused, failure, headers.missing, of_host)}") from None
+        given = of_device, headers
+        all_host, macros = f"{headers.of_host}\n{of_host}", {**headers.macros, **macros_of(text)}
+        instances = _instances(function, kernel_templates(device_code), all_host, macros)
+        names = "".join(f"\nusing namespace {space};" for space in namespaces_used(all_host, device_code))
+        brought = [f"-include={name}" for name, use in _BY_NAME.items() if any(use.search(each) for each in device_code)]
+        compiled = partial(kernel_of, of_device + names, [*brought, *flags], headers.texts)
+        try:
+            found = compiled(instances) if wanted else _with_instances(compiled, instances)
+        except NoKernelError as error:
+            named = f"; host code names {', '.join(instances[:_MOST_LINES])}, not all with constants" if instances else ""
+            raise NoKernelError(f"{error}{named}") from None
+        except CompileError as error:
+            failure = str(error)
+            _note_refusals(refused, failure, headers.whole)
+        else:
+            for note in _assumptions(headers.missing, refused):
+                warnings.warn(f"{short}: {note}", AssumptionWarning, stacklevel=4)
+            return found
+
+
+def _with_templates(error: FrontEndError, function: str | None, sources: Sequence[str], there: Collection[str]) -> FrontEndError:
+    """Returns the error that a kernel is not there, with the templates that are, and what to do if a lambda is their argument.
+
+    `there` are the names of the kernels that are there, without the arguments of templates.
+    """
+    templates = kernel_templates(sources)
+    has_none = isinstance(error, NoKernelError)
+    is_for_lambda = templates and (has_none or function in templates) and any(map(_LAMBDA.search, sources))
+    message = f"{error}{_OF_LAMBDA if is_for_lambda else ''}"
+    if function in templates and function not in there and not (has_none or is_for_lambda):
+        message += f"; {function} is a template, and host code names no instance with constants"
+        message += f": name one, such as '{function}<float>'"
+    if has_none and templates:
+        message += f"; templates there: {', '.join(sorted(templates))}"
+    return type(error)(message)
+
+
+def _instances(function: str | None, kernels: Mapping[str, str], of_host: str, macros: Mapping[str, str]) -> list[str]:
+    """Returns the instances of templates that are compiled, too: the one that is wanted, or those of the host."""
+    name, bracket, arguments = (function or "").partition("<")
+    if bracket:
+        return [f"{kernels.get(name, name)}<{arguments}"]
+    return named_instances(of_host, {name: kernels[name]} if name in kernels else kernels, macros)
+
+
+def _note_refusals(refused: dict[str, dict[int, str]], failure: str, whole: Collection[str]) -> None:
+    """Notes which lines NVRTC refuses; or only that it refuses headers that are whole, as what else it refuses may follow."""
+    errors = _ERROR.findall(failure)
+    of_whole = {file for file, _, _ in errors if file in whole}
+    for file in of_whole:
+        refused[file] = {}
+    for file, line, message in errors if not of_whole else ():
+        refused.setdefault(file, {}).setdefault(int(line), message)
+
+
+def _assumptions(missing: Sequence[str], refused: Mapping[str, Mapping[int, str]]) -> Iterator[str]:
+    """Yields what was assumed of a source: headers that are missing, and lines that NVRTC refuses."""
+    if of_kernels := [name for name in missing if not name.startswith("sys/")]:
+        yield f"headers that are not there are taken as empty: {', '.join(of_kernels)}"
+    if places := [f"{file}:{line}" for file, lines in refused.items() for line in sorted(lines)]:
+        more = f" and {len(places) - _MOST_LINES} more" if len(places) > _MOST_LINES else ""
+        yield f"what NVRTC refuses, and the kernel does not need, is left out: {', '.join(places[:_MOST_LINES])}{more}"
+
+
+def _with_instances(kernel_of: Callable[[Sequence[str]], MachineFunction], instances: Sequence[str]) -> MachineFunction:
+    """Returns a kernel that is compiled with those instances of templates that are constant, or without any."""
+    try:
+        return kernel_of(instances)
+    except CompileError as error:
+        unknown = {"".join(one.split()) for one in _NO_INSTANCE.findall(str(error))}
+        known = [one for one in instances if "".join(one.split()) not in unknown]
+        if len(known) < len(instances):
+            return _with_instances(kernel_of, known)
+        if instances:  # what is wrong may be in another kernel than the one that is wanted
+            with suppress(FrontEndError):
+                return kernel_of([])
+        raise
+
+
+def _what_was_left_out(refused: Mapping[str, Mapping[int, str]], failure: str, missing: Sequence[str], of_host: str) -> str:
+    """Returns what a message says beside the log of NVRTC."""
+    left_out = [f"{file}({line}): {text}" for file, lines in refused.items() for line, text in lines.items()]
+    before = [one for one in left_out if one not in failure]
+    of_headers = f"\nheaders that are not there, and were taken as empty: {', '.join(missing)}" if missing else ""
+    of_lines = f"\nrefused before, and left out: {'; '.join(before[:_MOST_LINES])}" if before else ""
+    return f"{of_lines}{of_headers}{_OF_HOST if of_host or missing else ''}"
+
+
+def named_parameters(function: MachineFunction, sources: Iterable[str]) -> MachineFunction:
+    """Returns a function whose parameters have the names and types that a CUDA source gives them, if one of them declares it."""
+    name = plain_name(function.name)
+    for source in sources:
+        declared = declared_in_source(source, name) if "__global__" in source else ()
+        if declared and len(declared) == len(function.parameters):
+            named = (Parameter(one.offset, one.size, *facts) for one, facts in zip(function.parameters, declared, strict=True))
+            return replace(function, parameters=tuple(named))
+    return function
+
+
+def pick(functions: Mapping[str, MachineFunction], wanted: str | None, where: str) -> MachineFunction:
+    """Returns the function that is wanted, by its name, or the only one; `where` is where they are, for messages."""
+    return functions[pick_function(list(functions), wanted, where)]
+
+
+def _toolkit_headers() -> list[Path]:
+    """Returns the folders of CUDA's headers, such as cuda_fp16.h, mma.h and cuda/pipeline, of the wheels that are installed."""
+    wheels = find_spec("nvidia")
+    places = (wheels.submodule_search_locations or ()) if wheels else ()
+    folders = [path for place in places for path in sorted(Path(place).glob("*/include"))]
+    return [path for folder in folders for path in (folder, folder / "cccl") if path.is_dir()]
