@@ -1,12 +1,15 @@
-"""The compiled part of the walk through caches: where its machine code is kept."""
+"""The compiled part of the walk through caches: how lines are spread over sets, and where its machine code is kept."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numba.core import config
+
+from warpsim.frontends.caches.compiled_walk import hashed
 
 HASHED = "import numpy as np; from warpsim.frontends.caches.compiled_walk import hashed; print(hashed(np.int64(5), np.int64(8)))"
 
@@ -29,3 +32,17 @@ def test_damaged_machine_code_is_compiled_again(tmp_path: Path) -> None:
     out, said = run()
     assert out == expected[0] and "is damaged; it is compiled again" in said
     assert run() == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "distance", "in_a_row", "sets"),
+    [
+        (131072, 1, 1, 16384), (1400, 1, 1, 92), (2048, 64, 32, 8192), (512, 64, 2, 80), (512, 128, 2, 80), (1024, 96, 1, 80),
+        (2048, 1024, 32, 8192), (1024, 1 << 22, 128, 20480), (3456, 1 << 22, 64, 20480),
+    ],
+)  # fmt: skip
+def test_lines_are_spread_evenly_whatever_their_distance(count, distance, in_a_row, sets):
+    """Rows of matrices, and regions of local memory: hardly any set of 16 ways gets more than these where fewer do on average."""
+    lines = (np.arange(count)[:, None] * distance + np.arange(in_a_row) + (1 << 34)).ravel()
+    taken = np.bincount([hashed(line, np.int64(sets)) for line in lines], minlength=sets)
+    assert np.maximum(0, taken - 16).sum() <= 0.01 * len(lines)

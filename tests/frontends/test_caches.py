@@ -219,7 +219,7 @@ def test_later_waves_are_in_no_common_phase():
     given = with_timing(accesses(shared, *own), arrives=[*range(1, 10)])
     first = replace(given, group=given.group[:16], index=given.index[:16], moved=given.moved[:16])
     assert hits(first, at_once(16, 1), 16, 16)[0].l2_late == 600 - 200
-    assert 0 < hits(given, at_once(16, 1), 16, 1600)[0].l2_late < (600 - 200) / 2
+    assert 0 < hits(given, at_once(16, 1), 16, 1600)[0].l2_late < 0.6 * (600 - 200)
 
 
 def test_accesses_that_are_left_out_fill_l2_too():

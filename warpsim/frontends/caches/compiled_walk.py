@@ -22,6 +22,7 @@ _SLOT_BITS = 20  # of a warp in the queue, below its time
 _NO_BARRIER = 2**62
 _RECENT = 4096  # lines of which the latest read of L2 by a GPC is remembered
 _COPY = 2**58  # from the number of a line to that of its copy in the other half of L2
+_MULTIPLIER = np.uint64(0x8EBC6AF09C88C6E3)  # a constant of wyhash; it spreads lines evenly at all distances that were tried
 _PHASE = 2**49  # from the number of a line to that which it has in L1 for blocks in the next phase of their programs
 
 
@@ -36,8 +37,14 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 @compiled
 def hashed(line, sets):  # type: ignore[no-untyped-def]
     """Returns the set of a line in a cache that spreads its lines evenly."""
-    mixed = np.uint64(line) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((mixed >> np.uint64(33)) % np.uint64(sets))
+    mixed = np.uint64(line) * _MULTIPLIER  # the upper half is spread evenly for lines at any distance from each other
+    return np.int64((mixed >> np.uint64(32)) * np.uint64(sets) >> np.uint64(32))
+
+
+@compiled
+def half_of(line):  # type: ignore[no-untyped-def]
+    """Returns the half of L2 to which a line belongs, which does not depend on its set."""
+    return np.int64(np.uint64(line) * _MULTIPLIER >> np.uint64(31) & np.uint64(1))
 
 
 @compiled
@@ -179,7 +186,7 @@ def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled, sinc
             filled += l2[way] == 0
             fill(l2, way, absent << _DIRTY | absent, ready)
         return absent, ready, filled
-    if half >= 0 and half != hashed(line, 2):
+    if half >= 0 and half != half_of(line):
         copy, wanted, there = look_up(l2, size, 0, line + _COPY, wanted, since, filled)
         ready = max(ready, there)
         if not wanted:
