@@ -1,4 +1,4 @@
-"""The compiled part of `caches`: set-associative caches of sectored lines, and warps that take turns."""
+"""The compiled part of `walk.py`: set-associative caches of sectored lines, and warps that take turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpsim.engine.code_cache import keep_code
 from warpsim.engine.jit import CACHE_FOLDER
 
 LINE_SHIFT, SECTOR_SHIFT, SECTORS, LANES = 7, 5, 4, 32
-_CACHED, _STORE, _LOCAL = 0, 2, 4  # the kinds of `caches`
+_CACHED, _STORE, _LOCAL = 0, 2, 4  # the kinds of walk.py
 _DIRTY = SECTORS  # bit of the first sector that has been stored
 _RECORD = 1 + SECTORS  # words of a line beside its tag and its latest use: bits of sectors, and from when on each is there
 _WORDS = 2 + _RECORD
@@ -284,9 +284,9 @@ def start_block(first, block_warps, begin, warp_launch, position, time, state, q
 
 @compiled
 def walk(accesses, timing, chip, phasing, settled, counts):  # type: ignore[no-untyped-def]
-    """Walks the accesses of blocks in the order of time; the arguments are those of `caches.hits`, as tuples.
+    """Walks the accesses of blocks in the order of time; the arguments are those of `hits` of walk.py, as tuples.
 
-    The accesses are those of `caches.Accesses`, or of `caches.ListedAccesses` as lines and masks in `rows`, which begin at
+    The accesses are those of `Accesses`, or of `ListedAccesses` as lines and masks in `rows`, which begin at
     `first` for each access and at `warp_first` for each warp. Those of a block's accesses that are not walked fill L2 when the
     block ends, such that each instruction has touched `more` times as many lines, and take the place of lines that have not been
     used for as long. Blocks that begin at different times are in different parts of their programs, as many as `phases`: those in

@@ -38,7 +38,7 @@ LOCAL = 4
 """Bit of the kinds CACHED and STORE of accesses to local memory."""
 
 _COLUMNS, _BEYOND_L2 = 8, 4
-"""Counts of `cache_walk.walk`, and the place of the sectors that miss L1 and L2."""
+"""Counts of `compiled_walk.walk`, and the place of the sectors that miss L1 and L2."""
 
 
 _MOST_PHASES = 256
