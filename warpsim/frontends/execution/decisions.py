@@ -26,6 +26,11 @@ from warpsim.frontends.values import Values
 _SEVERAL = 4
 """Branches to one place, at least, that are taken for those of an unrolled loop which leave it early."""
 
+_IN_LOCAL_MEMORY = (
+    "numbers in local memory count as data, as those of an array with an index that is not constant; a parameter of that kind "
+    "is not copied there if it is `const __grid_constant__`"
+)
+
 _STAYS = "no warp leaves the loop early here; state it with probabilities"
 
 
@@ -157,4 +162,6 @@ class Decisions:
         """Returns the error that asks for the trips of a loop."""
         where = place(self.function, self.flow.blocks[self.flow.loops[loop].header].code[0])
         notes = "".join(f"; {note}" for note in notes_of_structures(self.function))
+        if any(one.base == "LDL" for one in self.function.code):
+            notes += f"; {_IN_LOCAL_MEMORY}"
         return FrontEndError(f"the loop at {where}: {why}; {how_to_give_trips(self.flow, loop)}{notes}")
