@@ -79,7 +79,7 @@ def test_a_parameter_that_is_not_given_stays_unknown_beside_one_that_is():
 def test_the_trips_of_a_bound_in_local_memory_are_asked_for_with_a_hint():
     rows = ("LDL R4, [R1]", "MOV R0, RZ", ".L_loop:", "IADD3 R0, R0, 0x1, RZ", "ISETP.GE.AND P0, PT, R0, R4, PT")
     code = function(*rows, "@!P0 BRA `(.L_loop)", "EXIT", parameters=SMALL)
-    with pytest.raises(FrontEndError, match="numbers in local memory count as data.* `const __grid_constant__`"):
+    with pytest.raises(FrontEndError, match=r"numbers in local memory count as data.* `const __grid_constant__`"):
         to_kernel(code, as_geometry("64,128"), Choices(), name="f")
 
 
