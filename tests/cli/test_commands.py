@@ -54,7 +54,7 @@ def test_help_lists_the_commands(capsys):
         ("plot", f"kind of figure: {', '.join(KINDS)} (default: lines)"),
         (
             "experiment",
-            "NAME one of core, cusp, hardware, incore, intervals, kernels, memory_contention, occupancy, pipeline, policies,",
+            "NAME one of core, cusp, hardware, hits, incore, intervals, kernels, memory_contention, occupancy, pipeline,",
         ),
         ("sweep", "PLAN.toml a plan; docs/sweeps.md describes the format"),
     ],

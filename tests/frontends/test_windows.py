@@ -146,7 +146,7 @@ def test_a_function_takes_pointers_to_both(compiler, arch):
     for n, op in ((4, "load"), (1, "smem")):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = ws.kernels.from_cuda(SOURCE, arch=arch, launch=(64, 256), args={"n": n})
+            found = ws.kernels.from_cuda(SOURCE, arch=arch, launch=(64, 128), args={"n": n})
         read = [one for one in only(found, Instruction) if " LD.E" in one.comment]
         assert read and {one.op for one in read} == {op}
         assert {ways(one) for one in read} == {8} if op == "smem" else {one.access.l1_hit for one in read} == {1.0}

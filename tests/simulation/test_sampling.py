@@ -84,7 +84,7 @@ def test_the_time_of_a_short_launch_is_that_of_its_simulation():
     point = {"launch": ws.Launch(blocks=300, block_warps=8), "scheduler": "gto", "replicates": 8, "seed": 3}
     whole = ws.simulate("a100", SOFTMAX, **point).cycles.mean().item()
     found = ws.launch_time("a100", SOFTMAX, 300, scheduler="gto", replicates=8, seed=3)
-    assert found.cycles.mean == pytest.approx(whole, rel=0.01)  # the cost of the launch is no part of what is simulated
+    assert found.cycles.mean == pytest.approx(whole, rel=0.02)  # the cost of the launch is no part of what is simulated
     assert found.microseconds.mean == pytest.approx(found.cycles.mean / ws.load_gpu("a100").clock_ghz / 1000)
     assert (found.share, found.sampling, found.sampled_within) == (1.0, "", 0.0)
     assert sum(share.mean for share in found.warp_cycles.values()) == pytest.approx(1)

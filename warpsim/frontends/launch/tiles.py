@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class Tile:
 
     def first(self, corner: tuple[Values, ...], instruction: int) -> Values:
         """Returns the addresses at which copies of an instruction begin, by their coordinates; UNKNOWN where one is not known."""
-        known = np.all([place >= 0 for place in corner], axis=0)
+        known = reduce(np.logical_and, [place >= 0 for place in corner])
         place = sum(signed(place) * stride for place, stride in zip(corner, self.strides, strict=True))
         number = instruction if self.array is None else _FIRST_NAME + self.array
         return np.where(known, _FIRST_ARRAY + _APART * number + place, UNKNOWN)
