@@ -247,7 +247,7 @@ def access_caches(lines, masks, count, what, place, begin, caches, sizes, halves
                 fill(l1, way, missing, ready)
             beyond_l1 += sectors_in(missing)
             gpc, window = sm // coalescer[0], coalescer[1]
-            if what != _STORE and window > 0 and coalesced(recent, gpc, window, here, missing, begin):
+            if what != _STORE and window > 0 and coalesced(recent, gpc, window, lines[k], missing, begin):
                 together += sectors_in(missing)
             beyond_l2 += sectors_in(absent)
             arrival = max(arrival, ready)
