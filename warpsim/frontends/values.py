@@ -18,6 +18,12 @@ Values = NDArray[np.int64]
 UNKNOWN = -1
 MASK = 0xFFFFFFFF
 
+_LOWER_HALF = 0xFFFF
+_NOTHING_ABOVE_0 = UNKNOWN - 1
+"""A value of which the lower half is known to be 0, and nothing else; one with a greater lower half is as much less."""
+
+_FALSE = np.zeros(1, bool)
+
 
 @lru_cache(maxsize=65536)
 def array(value: int) -> Values:
@@ -35,11 +41,6 @@ def one_array(value: Values) -> Values:
     return array(int(value[0])) if value.shape == (1,) else value
 
 
-_LOWER_HALF = 0xFFFF
-_NOTHING_ABOVE_0 = UNKNOWN - 1
-"""A value of which the lower half is known to be 0, and nothing else; one with a greater lower half is as much less."""
-
-
 def known_bits(value: Values) -> tuple[Values, Values]:
     """Returns the bits of a value, and a mask of those that are known; the others are 0."""
     is_known, is_half = value >= 0, value < UNKNOWN
@@ -51,9 +52,6 @@ def of_known_bits(bits: Values, mask: Values) -> Values:
     """Returns a value of which the bits of a mask are known: all of it, the lower half, or nothing, as values can say."""
     half = np.where(mask & _LOWER_HALF == _LOWER_HALF, _NOTHING_ABOVE_0 - (bits & _LOWER_HALF), UNKNOWN)
     return np.where(mask & MASK == MASK, bits & MASK, half)
-
-
-_FALSE = np.zeros(1, bool)
 
 
 def known(value: Values, *inputs: Values) -> Values:
