@@ -180,24 +180,24 @@ def access_l2(line, wanted, what, half, begin, l2, size, latencies, filled, sinc
     since = max(since, filled - size[0] * size[1])
     ready, copy = begin + latencies[1], -1
     if what == _STORE:
-        way, absent, _ = look_up(l2, size, 0, line, wanted << _DIRTY, since, filled)
+        record, absent, _ = look_up(l2, size, 0, line, wanted << _DIRTY, since, filled)
         absent >>= _DIRTY
         if absent:
-            filled += l2[way] == 0
-            fill(l2, way, absent << _DIRTY | absent, ready)
+            filled += l2[record] == 0
+            fill(l2, record, absent << _DIRTY | absent, ready)
         return absent, ready, filled
     if half >= 0 and half != half_of(line):
         copy, wanted, there = look_up(l2, size, 0, line + _COPY, wanted, since, filled)
         ready = max(ready, there)
         if not wanted:
             return wanted, ready, filled
-    way, absent, there = look_up(l2, size, 0, line, wanted, since, filled)
+    record, absent, there = look_up(l2, size, 0, line, wanted, since, filled)
     ready = max(ready, there)
     if absent:
-        filled += l2[way] == 0
+        filled += l2[record] == 0
         ready = max(ready, begin + drawn(begin + line, latencies[2]))
-        absent = pieces_of(absent) & ~l2[way]
-        fill(l2, way, absent, ready)
+        absent = pieces_of(absent) & ~l2[record]
+        fill(l2, record, absent, ready)
     if copy >= 0:
         filled += l2[copy] == 0
         fill(l2, copy, wanted, ready)
@@ -218,33 +218,33 @@ def coalesced(recent, gpc, window, line, wanted, begin):  # type: ignore[no-unty
 
 
 @compiled
-def access_caches(lines, masks, count, what, place, begin, caches, sizes, halves, latencies, filled, since, recent, coalescer):  # type: ignore[no-untyped-def]
+def access_caches(lines, masks, count, what, sharing, begin, caches, sizes, halves, latencies, filled, since, recent, coalescer):  # type: ignore[no-untyped-def]
     """A warp of an SM accesses lines at a time, when L2 has been filled with so many lines.
 
-    `place` is the number of the SM, and the phase of the blocks that share these lines in its L1.
+    `sharing` is the number of the SM, and the phase of those of its blocks that share these lines in its L1.
 
     It finds what was used at a time in L1, or when L2 had been filled with so many lines (`since`), or later. Returns the
     sectors that L1 misses, those that L2 misses, too, when the data is there, with how many lines L2 is filled then, how many
     lines L1 has taken in, and the sectors that L2 reads for other SMs as well (`coalesced`).
     """
-    (sm, phase), (l1, l2), l1_size, l1_cycles = place, caches, sizes[0], latencies[0]
+    (sm, phase), (l1, l2), l1_size, l1_cycles = sharing, caches, sizes[0], latencies[0]
     beyond_l1, beyond_l2, arrival, taken_in, together = 0, 0, begin, 0, 0
     half = sm % halves if halves > 1 else -1
     first = sm * l1_size[0]
     for k in range(count):
-        missing, way, here = masks[k], 0, lines[k] + phase * _PHASE
+        missing, record, here = masks[k], 0, lines[k] + phase * _PHASE
         if what == _CACHED:
-            way, missing, ready = look_up(l1, l1_size, first, here, masks[k], since[0], begin)
-            taken_in += l1[way] == 0
+            record, missing, ready = look_up(l1, l1_size, first, here, masks[k], since[0], begin)
+            taken_in += l1[record] == 0
             arrival = max(arrival, ready, begin + l1_cycles)
         elif what == _STORE:
-            way, absent, _ = look_up(l1, l1_size, first, here, masks[k], since[0], begin)
-            taken_in += l1[way] == 0
-            fill(l1, way, absent, begin)
+            record, absent, _ = look_up(l1, l1_size, first, here, masks[k], since[0], begin)
+            taken_in += l1[record] == 0
+            fill(l1, record, absent, begin)
         if missing:
             absent, ready, filled = access_l2(lines[k], missing, what, half, begin, l2, sizes[1], latencies, filled, since[1])
             if what == _CACHED:
-                fill(l1, way, missing, ready)
+                fill(l1, record, missing, ready)
             beyond_l1 += sectors_in(missing)
             gpc, window = sm // coalescer[0], coalescer[1]
             if what != _STORE and window > 0 and coalesced(recent, gpc, window, lines[k], missing, begin):

@@ -58,28 +58,36 @@ def excerpt(
         kept: numbers of those that are kept.
         left_out: how many of the block's calls are not kept, with those that are not among `calls`.
     """
-    warps = threads // WARP_LANES
+    warps, all_calls = threads // WARP_LANES, len(kept) + left_out
     some = np.linspace(0, warps - 1, max(1, min(warps, _MOST_LOOKED_AT // (len(calls) * WARP_LANES))), dtype=int)
-    (call, line), (_, of_next) = (_lines([row[begin : begin + threads] for _, row in calls], some) for begin in (0, threads))
-    number, executed = np.array([number for number, _ in calls]), (len(kept) + left_out) / len(calls)
-    touched, by_kept = (_distinct(number[call[chosen]], line[chosen]) for chosen in (call >= 0, np.isin(call, kept)))
-    is_late = call >= (1 - _LATE_SHARE) * len(calls)
-    stays = np.isin(line, np.intersect1d(line[is_late], line[~is_late]))
-    share = np.bincount(call, stays, len(calls)) / np.maximum(1, np.bincount(call, minlength=len(calls)))
-    more = [executed * touched.get(each, 0) / by_kept.get(each, 1) for each in number[kept].tolist()]
+    rows = [row.reshape(-1, WARP_LANES) for _, row in calls]
+    call, line = _lines([row[some] for row in rows])
+    _, of_next = _lines([row[warps : 2 * warps][some] if len(row) > warps else row[:0] for row in rows])
+    number, is_kept = np.array([number for number, _ in calls]), np.isin(call, kept)
+    touched, by_kept = _distinct(number[call], line), _distinct(number[call[is_kept]], line[is_kept])
+    executed = all_calls / len(calls)
+    more = [executed * touched[each] / max(1, by_kept[each]) for each in number[kept].tolist()]
     lines = executed * warps / len(some) * len(np.unique(line))
     own = 1.0 - float(np.isin(np.unique(of_next), line).mean()) if len(of_next) else 1.0
-    return Excerpt(len(kept) / (len(kept) + left_out), lines, own, np.array(more), share[kept] > 0.5)
+    return Excerpt(len(kept) / all_calls, lines, own, np.array(more), _to_the_end(call, line, len(calls))[kept])
 
 
-def _lines(rows: Sequence[NDArray[np.int64]], warps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the lines that some warps touch in each call, and the calls; none where the rows are empty."""
-    found = [np.unique(row.reshape(-1, WARP_LANES)[warps if len(row) else []] // LINE_BYTES) for row in rows]
+def _to_the_end(call: NDArray[np.int64], line: NDArray[np.int64], calls: int) -> NDArray[np.bool_]:
+    """Returns for each call whether most of its lines are accessed among the last calls as well as before."""
+    is_late = call >= (1 - _LATE_SHARE) * calls
+    stays = np.isin(line, np.intersect1d(line[is_late], line[~is_late]))
+    found: NDArray[np.bool_] = 2 * np.bincount(call, stays, calls) > np.bincount(call, minlength=calls)
+    return found
+
+
+def _lines(rows: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the different lines that each call touches, one after another: the number of the call, and the line."""
+    found = [np.unique(row // LINE_BYTES) for row in rows]
     call, line = np.repeat(np.arange(len(rows)), [len(each) for each in found]), np.concatenate(found)
     return call[line >= 0], line[line >= 0]
 
 
-def _distinct(number: NDArray[np.int64], line: NDArray[np.int64]) -> dict[int, int]:
+def _distinct(number: NDArray[np.int64], line: NDArray[np.int64]) -> Counter[int]:
     """Returns how many different lines each instruction touches, of which numbers and lines are given."""
     order = np.lexsort((line, number))
     number, line = number[order], line[order]
