@@ -9,8 +9,9 @@ import pytest
 
 import warpsim as ws
 from tests.support.listings import kernel, only
-from warpsim.frontends.caches import recorder
+from warpsim.frontends.caches import recorder, reuse
 from warpsim.frontends.caches.excerpt import Excerpt, excerpt
+from warpsim.frontends.caches.recorder import Recorder
 from warpsim.frontends.caches.reuse import _neighbours
 from warpsim.frontends.caches.timing import NO_TIMES, Times, Timing
 from warpsim.frontends.caches.walk import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits, notes_of_caches
@@ -414,6 +415,51 @@ def test_blocks_that_differ_by_where_instructions_begin_are_walked_on_all_sms():
     assert row > 0.97 and 0.8 < column < 0.99
 
 
+EDGES = {
+    "rows of which the last block has fewer threads": (
+        """
+        __global__ void scale(float *x, const float *y)
+        {
+            int row = blockIdx.y, column = blockIdx.x * 128 + threadIdx.x;
+            if (column < 300)
+                x[(blockIdx.z * 64 + row) * 300 + column] = y[row % 5 * 300 + column];
+        }""",
+        ((3, 64, 16), 128),
+    ),
+    "planes with guards at all sides": (
+        """
+        __global__ void left_and_above(float *x, const float *y)
+        {
+            int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+            if (row >= 40 || column >= 40)
+                return;
+            float sum = 0;
+            if (row > 0 && column > 0)
+                sum = y[(blockIdx.z % 4 * 40 + row - 1) * 40 + column - 1];
+            x[(blockIdx.z * 40 + row) * 40 + column] = sum;
+        }""",
+        ((3, 3, 128), (16, 16)),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", EDGES)
+def test_blocks_at_the_edges_of_a_small_grid_stand_for_those_of_their_shape(compiler, which, monkeypatch):
+    """The same is found as if all blocks were executed."""
+
+    def hits_of_accesses():
+        kernel = ws.kernels.from_cuda(source, "sm_80", launch=launch)
+        return np.array([(one.access.l1_hit, one.access.l2_hit) for one in only(kernel, Instruction) if one.access])
+
+    source, launch = EDGES[which]
+    with monkeypatch.context() as patch:
+        patch.setattr(reuse, "_walked_of_some", None)
+        found = hits_of_accesses()
+    monkeypatch.setattr(Recorder, "first_patterns", lambda recorder: None)
+    assert found == pytest.approx(hits_of_accesses(), abs=0.01)
+    assert found.max() > 0.85
+
+
 def table_that_blocks_wrap_around_in(*before_the_loop):
     """The load of blocks that go through a table of 8 MiB in 16 trips, each from its own place on, and wrap around.
 
@@ -454,8 +500,12 @@ def test_blocks_that_differ_by_where_each_call_begins_are_walked_on_all_sms():
     assert access.l1_hit < 0.2 and access.l2_hit > 0.95
 
 
-def test_blocks_whose_threads_are_apart_by_their_index_are_walked_on_a_few_sms():
-    assert table_that_blocks_wrap_around_in("IMAD R10, R0, R1, R10").l2_hit < 0.9
+@pytest.mark.parametrize("few", [False, True])
+def test_blocks_whose_threads_are_apart_by_their_index_are_walked_on_as_many_sms_as_can_be(few, monkeypatch):
+    """All blocks share the table; of those of a few SMs, each is the first to load most of its parts."""
+    if few:
+        monkeypatch.setattr(recorder, "_MOST_ADDRESSES", 16384 * 16)
+    assert (table_that_blocks_wrap_around_in("IMAD R10, R0, R1, R10").l2_hit < 0.9) == few
 
 
 @pytest.mark.parametrize("each_instruction", [False, True])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from warpsim.frontends.accesses.tally import for_each
 from warpsim.frontends.caches.recorder import Recorder
-from warpsim.frontends.caches.until_enough import WALKED, BlockIndex, EnoughError, UntilEnough, moved_as_one
+from warpsim.frontends.caches.until_enough import WALKED, BlockIndex, EnoughError, UntilEnough, patterns_of
 from warpsim.frontends.execution.evaluation import Given
 from warpsim.frontends.execution.steps import Step
 from warpsim.frontends.execution.trips import Mask
@@ -21,6 +24,9 @@ _MOST_WORK_OF_SHIFTS = 600_000_000
 
 _MOST_APART = 1 / 32
 """Share of blocks whose threads are not all moved by the same, at most, where an address wraps."""
+
+_MOST_SHAPES = 12
+"""Shapes of blocks of which some are recorded: those in the corners, at the edges, and within a grid, and a few more."""
 
 
 class Firsts(UntilEnough):
@@ -65,7 +71,8 @@ class Shifts(UntilEnough):
             raise EnoughError
         lane = int((rows[0] >= 0).argmax())
         self.shifts.append(np.where(rows[1:, lane] >= 0, rows[1:, lane] - rows[0, lane], 0))
-        self.apart.append(len(rows) - int(moved_as_one(rows).sum()))
+        patterns = patterns_of(rows)[1]
+        self.apart.append(int((patterns != patterns[0]).sum()))
         if len(self.shifts) == self.asked:
             raise EnoughError
 
@@ -73,41 +80,75 @@ class Shifts(UntilEnough):
         """Leaves out no trip, as the recorder."""
 
 
-def moved_by_instruction(
-    given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values
-) -> tuple[Values | None, list[BlockIndex]]:
-    """Returns by how much the addresses of some calls are further in some blocks than in the recorder's first one, and which.
+@dataclass(frozen=True)
+class Moved:
+    """Blocks that access what recorded ones of their shape do, moved by a distance for each instruction.
 
-    They are moved by the same in all calls of an instruction. None: that cannot be known from the first calls of the
-    instructions, or there are too many threads. A few blocks may lie where an address wraps; they are taken to be moved as their
-    first thread is. Blocks that make no access, as those beyond the end of the data, are left out.
+    Attributes:
+        recorder: has recorded some blocks.
+        blocks: that make accesses.
+        like: int64[blocks]: number of the recorded block that each one is like.
+        further: int64[blocks, instructions]: by how much further the addresses of each instruction are than in that one.
+    """
+
+    recorder: Recorder
+    blocks: list[BlockIndex]
+    like: Values
+    further: Values
+
+
+def moved_by_instruction(
+    given: Given, recorder: Recorder, recorder_of: Callable[[list[BlockIndex]], Recorder], order: list[BlockIndex]
+) -> Moved | None:
+    """Returns how the accesses of some blocks follow from those of recorded ones.
+
+    They are those of the recorder or, where these are not of all shapes, others. None: the first calls of the instructions do
+    not tell, or there are too many threads, or shapes.
     """
     if len(order) * recorder.threads > _MOST_THREADS_OF_FIRSTS:
-        return None, order
-    moved = np.zeros((len(order), len(recorder.numbers)), np.int64)
-    apart, busy = np.zeros(len(recorder.numbers)), np.zeros(len(order), np.bool_)
-    together = max(1, _THREADS_TOGETHER // recorder.threads)
+        return None
+    moved = _moved_from(given, recorder, order)
+    if isinstance(moved, list):
+        recorder = recorder_of(moved)
+        moved = _moved_from(given, recorder, order) if moved and recorder.execute_blocks() else None
+    return moved if isinstance(moved, Moved) else None
+
+
+def _moved_from(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Moved | list[BlockIndex] | None:
+    """Returns how the accesses of some blocks follow from those of a recorder, or blocks that should be recorded; None: neither.
+
+    A few blocks may lie where an address wraps; they are taken to be moved as the first thread is of that which the recorder has
+    first. Blocks that make no access, as those beyond the end of the data, are left out.
+    """
+    if (recorded := recorder.first_patterns()) is None:
+        return None
+    count, together = len(recorder.blocks), max(1, _THREADS_TOGETHER // recorder.threads)
+    parts = []
     for begin in range(0, len(order), together):
-        blocks = [recorder.blocks[0], *order[begin : begin + together]]
-        firsts = Firsts(given, blocks, recorder)
+        firsts = Firsts(given, [*recorder.blocks, *order[begin : begin + together]], recorder)
         firsts.runs_to_the_end()
         if len(firsts.rows) < len(recorder.numbers):
-            return None, order
-        rows_of = {number: row.reshape(len(blocks), recorder.threads) for number, row in firsts.rows.items()}
-        accessing = np.zeros(len(blocks), np.bool_)
-        for rows in rows_of.values():
-            accessing |= (rows >= 0).any(axis=1)
-        busy[begin : begin + len(blocks) - 1] = accessing[1:]
-        for number, rows in rows_of.items():
-            apart[number] += (accessing & ~moved_as_one(rows)).sum()
-            lane = int((rows[0] >= 0).argmax())
-            moved[begin : begin + len(blocks) - 1, number] = np.where(rows[1:, lane] >= 0, rows[1:, lane] - rows[0, lane], 0)
-        if (apart > _MOST_APART * len(order)).any():
-            return None, order
-    if not busy.any():
-        return None, order
-    here = [block for block, accesses in zip(order, busy, strict=True) if accesses]
-    return moved[busy][:, [recorder.calls[call][0] for call in calls]], here
+            return None
+        rows = (firsts.rows[number].reshape(-1, recorder.threads) for number in range(len(recorder.numbers)))
+        begins, of_part = (np.stack(each, axis=1) for each in zip(*map(patterns_of, rows), strict=True))
+        is_like = (of_part[count:, None] == of_part[:count]).all(axis=2)
+        like = is_like.argmax(axis=1)  # the first one if it is like none
+        is_known = (of_part[:count] != 0) | (recorded == 0)
+        parts.append((of_part[count:], like, begins[count:] - begins[like], (of_part[count:] == of_part[like]) & is_known[like]))
+    patterns, like, further, known = (np.concatenate(each) for each in zip(*parts, strict=True))
+    busy = np.flatnonzero(patterns.any(axis=1))
+    if not len(busy):
+        return None
+    if ((~known[busy]).sum(axis=0) <= _MOST_APART * len(order)).all():
+        return Moved(recorder, [order[at] for at in busy], like[busy], further[busy])
+    return _of_each_shape(order, patterns)
+
+
+def _of_each_shape(blocks: list[BlockIndex], patterns: Values) -> list[BlockIndex]:
+    """Returns the first block and the last one of each of the most frequent patterns, the most frequent one first."""
+    _, shape, count = np.unique(patterns, axis=0, return_inverse=True, return_counts=True)
+    of_shapes = [np.flatnonzero(shape == each)[[0, -1]] for each in np.argsort(-count, kind="stable")[:_MOST_SHAPES]]
+    return [blocks[at] for at in dict.fromkeys(np.concatenate(of_shapes).tolist()) if patterns[at].any()]
 
 
 def moved_by_call(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> Values | None:

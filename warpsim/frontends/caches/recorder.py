@@ -10,7 +10,7 @@ import numpy as np
 from warpsim.frontends.accesses.tally import for_each
 from warpsim.frontends.caches.excerpt import Excerpt, excerpt
 from warpsim.frontends.caches.timing import Clock
-from warpsim.frontends.caches.until_enough import WALKED, BlockIndex, EnoughError, UntilEnough, kind_of, moved_as_one
+from warpsim.frontends.caches.until_enough import WALKED, BlockIndex, EnoughError, UntilEnough, kind_of, patterns_of
 from warpsim.frontends.caches.walk import LOCAL, STORE, Accesses
 from warpsim.frontends.execution.evaluate import MAX_STEPS
 from warpsim.frontends.execution.evaluation import Evaluation, Given, add_counts
@@ -108,6 +108,11 @@ class Recorder(UntilEnough):
         self.complete = self.runs_to_the_end()
         return bool(self.calls)
 
+    def threads_at_most(self) -> int:
+        """Returns of how many threads all accesses can be recorded; 0: not even of those whose accesses have been."""
+        whole = self.complete and not self.gaps
+        return min(_MOST_ADDRESSES // len(self.calls), _MOST_WORK // self.executed) if whole else 0
+
     def block_steps(self) -> Values | None:
         """Returns by how much addresses grow with the block index: int64[calls, 3]; None: they are not affine in it."""
         rows = np.stack([row for _, row in self.calls]).reshape(len(self.calls), len(self.blocks), self.threads)
@@ -124,22 +129,21 @@ class Recorder(UntilEnough):
         expected = first[:, None] + (found @ index.T)[:, :, None]
         return found if (np.where(active[:, None], expected, -1) == rows).all() else None
 
-    def blocks_differ_by_instruction(self) -> bool:
-        """Returns whether each instruction's addresses differ from block to block by the same in all of its calls and threads.
+    def first_patterns(self) -> Values | None:
+        """Returns the pattern of the first call of each instruction in each block: int64[blocks, instructions]; 0: it makes none.
 
-        So they do where the index of a block is divided into those of a tile, as in most products of matrices.
+        None: there are blocks of the same patterns whose addresses do not differ by the same in all calls of an instruction. So
+        they do where the index of a block is divided into those of a tile, as in most products of matrices.
         """
-        first: dict[int, Values] = {}
-        for number, row in self.calls:
-            rows = row.reshape(len(self.blocks), self.threads)
-            begin = first.setdefault(number, rows)
-            active = rows[0] >= 0
-            if not ((rows >= 0) == active).all():
-                return False
-            here = begin[0] >= 0
-            if not here[active].all() or (np.where(active, rows - begin, 0) != np.where(active, rows[0] - begin[0], 0)).any():
-                return False
-        return all(moved_as_one(rows).all() for rows in first.values())
+        of_calls = [patterns_of(row.reshape(len(self.blocks), self.threads)) for _, row in self.calls]
+        begins, patterns = (np.stack(each) for each in zip(*of_calls, strict=True))
+        number, all_blocks = np.array([number for number, _ in self.calls]), np.arange(len(self.blocks))
+        calls = [np.flatnonzero(number == each) for each in range(len(self.facts))]
+        first = np.stack([each[(patterns[each] != 0).argmax(axis=0)] for each in calls])
+        found: Values = patterns[first, all_blocks].T
+        like = (found[:, None] == found).all(axis=2).argmax(axis=1)
+        moved = np.where(patterns != 0, begins - begins[first, all_blocks][number], 0)
+        return found if (patterns == patterns[:, like]).all() and (moved == moved[:, like]).all() else None
 
     def calls_of_all(self) -> int:
         """Returns how many calls there are until each load has made one."""
@@ -205,15 +209,15 @@ class Recorder(UntilEnough):
         return max(1.0, len(compressed(rows, widths)[0]) / len(rows))
 
     def accesses(
-        self, groups: int, group: Values, index: Values, step: Values | None, moved: Values | None, kept: Values
+        self, groups: Values, group: Values, index: Values, step: Values | None, moved: Values | None, kept: Values
     ) -> Accesses:
-        """Returns the calls that are kept; `groups` of the executed blocks stand for others, as `Accesses` says."""
+        """Returns the calls that are kept; the executed blocks of some numbers stand for others, as `Accesses` says."""
         calls = [self.calls[call] for call in kept]
         step = np.zeros((len(calls), 3), np.int64) if step is None else step[kept]
         moved = np.zeros((len(group), len(calls)), np.int64) if moved is None else moved
         place = np.array([number for number, _ in calls], np.int64)
         kind, width = np.array(self.facts, np.int64).T
-        addresses = np.stack([row[: groups * self.threads] for _, row in calls])
+        addresses = np.stack([row.reshape(-1, self.threads)[groups].ravel() for _, row in calls])
         timing, left = self.clock.timing(kept), self.left_out(kept)[:-1]
         return Accesses(addresses, place, kind[place], width[place], self.block_warps, group, index, step, moved, timing, left)
 

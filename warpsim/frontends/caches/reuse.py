@@ -1,14 +1,15 @@
 """Executes blocks of a launch trip by trip, and walks their accesses through the caches of a chip.
 
 Most addresses are affine in the block index: then a few neighbouring blocks are executed, and those of some waves are walked.
-So they are where blocks differ by where each instruction begins, of which the first calls of all blocks tell; or by where each
-of its calls begins, as where an address wraps, if all of these can be executed. Otherwise consecutive blocks of a few SMs are
-executed and walked, with their share of L2.
+So they are where blocks differ by where each instruction begins, of which the first calls of all blocks tell, or are of a few
+such shapes, as at the edges of a grid; or by where each of its calls begins, as where an address wraps, if all of these can be
+executed. Otherwise consecutive blocks are executed and walked: of all SMs if their programs are short, and else of a few, with
+their share of L2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -25,8 +26,8 @@ from warpsim.frontends.values import Values
 from warpsim.frontends.waits.dependences import Waits
 from warpsim.units import WARP_LANES
 
-MOST_THREADS = 16384
-"""Threads that are executed where addresses are not affine in the block index."""
+FEW_THREADS = 16384
+"""Threads that are executed in any case where neighbouring blocks do not tell what all others access."""
 
 MOST_WALKED, _MOST_OF_SEVERAL_LOOPS = 2_000_000, 4_000_000
 """Lines of accesses of warps that are walked, about, unless the first accesses of two waves make more; and of two waves, where
@@ -76,12 +77,13 @@ def hits_of(
         return Recorder(given, waits, tick, blocks, evaluation, asked, made_up=made_up)
 
     recorder = recorder_of(_neighbours(geometry))
-    walked = _walked(given, recorder, caches, wave) if recorder.execute_blocks() else {}
-    found = _by_place(recorder, walked or {})
-    if walked is None:  # a few SMs stand for all
+    walked = _walked(given, recorder, recorder_of, caches, wave) if recorder.execute_blocks() else {}
+    found = walked or {}
+    if walked is None:  # some SMs stand for all
         resident = min(caches.resident, -(-geometry.blocks // caches.sms))
         of_an_sm = resident * (2 if geometry.blocks > caches.sms * resident else 1)
-        most = max(1, min(caches.sms, MOST_THREADS // (of_an_sm * geometry.block_warps * WARP_LANES)))
+        threads = max(FEW_THREADS, recorder.threads_at_most())
+        most = max(1, min(caches.sms, threads // (of_an_sm * geometry.block_warps * WARP_LANES)))
         few = replace(caches, resident=resident)
         for sms in dict.fromkeys((most, 1)):  # of fewer blocks more can be executed
             count = min(geometry.blocks, sms * of_an_sm)
@@ -132,13 +134,15 @@ def _names(flow: Flow, places: Iterable[Place]) -> str:
     return ", ".join(named[:_MOST_NAMED]) + (f" and {len(named) - _MOST_NAMED} others" if len(named) > _MOST_NAMED else "")
 
 
-def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict[int, Hits] | None:
-    """Walks the blocks of some waves on all SMs; returns the hits by number of the instruction.
+def _walked(
+    given: Given, recorder: Recorder, recorder_of: Callable[[list[BlockIndex]], Recorder], caches: Caches, wave: int
+) -> dict[Place, Hits] | None:
+    """Walks the blocks of some waves on all SMs; returns the hits of each access.
 
     None: the addresses of a few blocks do not tell those of all others.
     """
 
-    def first_calls(most_lines: int) -> Values:
+    def first_calls(recorder: Recorder, most_lines: int) -> Values:
         """Returns the first calls of so many waves that make so many lines, or the fewest that are walked in any case."""
         return recorder.first_calls(min(len(recorder.calls), max(fewest, int(most_lines / (lines * waves)))))
 
@@ -147,27 +151,29 @@ def _walked(given: Given, recorder: Recorder, caches: Caches, wave: int) -> dict
     fewest = min(len(recorder.calls), max(_FEWEST_CALLS, min(_CALLS_FOR_LOADS, recorder.calls_of_all())))
     enough = len(recorder.calls) if lines * len(recorder.calls) * _FEWEST_WAVES <= MOST_WALKED else fewest
     waves = min(_MOST_WAVES, max(_FEWEST_WAVES, int(MOST_WALKED / (lines * enough))), -(-geometry.blocks // wave))
-    calls = first_calls(MOST_WALKED)
-    if recorder.cut_short(np.arange(len(calls))):
-        waves = min(waves, _FEWEST_WAVES)
-        calls = first_calls(_MOST_OF_SEVERAL_LOOPS)
+    most_lines = MOST_WALKED
+    if recorder.cut_short(np.arange(len(first_calls(recorder, most_lines)))):
+        waves, most_lines = min(waves, _FEWEST_WAVES), _MOST_OF_SEVERAL_LOOPS
     order = all_blocks = _middle(geometry, min(geometry.blocks, wave * waves))
-    if step is None and recorder.blocks_differ_by_instruction():
-        moved, order = moved_by_instruction(given, recorder, order, calls)
-    if step is None and moved is None:
-        moved = moved_by_call(given, recorder, order, calls)
-    if step is None and moved is None:
+    like, calls = np.zeros(len(order), np.int64), first_calls(recorder, most_lines)
+    if step is None and (found := moved_by_instruction(given, recorder, recorder_of, order)) is not None:
+        recorder, order, like = found.recorder, found.blocks, found.like
+        calls = first_calls(recorder, most_lines)
+        moved = found.further[:, [recorder.calls[call][0] for call in calls]]
+    elif step is None and (moved := moved_by_call(given, recorder, order, calls)) is None:
         return None
-    index = np.array(order, np.int64) - np.array(recorder.blocks[0], np.int64)
-    accesses = recorder.accesses(1, np.zeros(len(order), np.int64), index, step, moved, calls)
+    representatives, group = np.unique(like, return_inverse=True)
+    index = np.array(order, np.int64) - np.array(recorder.blocks, np.int64)[like]
+    accesses = recorder.accesses(representatives, group, index, step, moved, calls)
     blocks = round(geometry.blocks * len(order) / len(all_blocks))  # of the launch, that make accesses
-    return hits(accesses, caches, caches.sms, blocks, recorder.excerpt(calls), complete=recorder.complete)
+    walked = hits(accesses, caches, caches.sms, blocks, recorder.excerpt(calls), complete=recorder.complete)
+    return _by_place(recorder, walked)
 
 
 def _walked_of_some(recorder: Recorder, caches: Caches, count: int, sms: int, blocks: int) -> dict[int, Hits]:
     """Walks all that is recorded of consecutive blocks, on a few SMs, of the blocks of a launch; returns as `_walked`."""
     all_calls, none = np.arange(len(recorder.calls)), np.zeros((count, 3), np.int64)
-    accesses = recorder.accesses(count, np.arange(count), none, None, None, all_calls)
+    accesses = recorder.accesses(np.arange(count), np.arange(count), none, None, None, all_calls)
     return hits(accesses, caches, sms, blocks, recorder.excerpt(all_calls), complete=recorder.complete)
 
 

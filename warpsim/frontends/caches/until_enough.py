@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warpsim.frontends.caches.walk import BYPASS_L1, CACHED, LOCAL, STORE
 from warpsim.frontends.execution import windows
@@ -26,6 +25,9 @@ BlockIndex = tuple[int, int, int]
 WALKED = ("global", "local")
 """Memory behind the caches."""
 
+_NO_ACCESS = 1 << 62
+"""Stands for the address of a thread that does not access, in a pattern of threads; no address is as large."""
+
 
 def kind_of(one: MachineInstruction, space: str | None = "global") -> int:
     """Returns how the caches treat an access to global or local memory."""
@@ -40,14 +42,18 @@ def kind_of(one: MachineInstruction, space: str | None = "global") -> int:
     return BYPASS_L1 if is_past_l1(one) or "STRONG" in one.opcode.split(".") else CACHED
 
 
-def moved_as_one(rows: Values) -> NDArray[np.bool_]:
-    """Returns for each block, a row, whether its threads access what those of the first one do, all moved by the same."""
-    active = rows[0] >= 0
-    if not active.any():
-        return np.zeros(len(rows), np.bool_)
-    distance = (rows - rows[0])[:, active]
-    as_one: NDArray[np.bool_] = ((rows >= 0) == active).all(axis=1) & (distance == distance[:, :1]).all(axis=1)
-    return as_one
+def patterns_of(rows: Values) -> tuple[Values, Values]:
+    """Returns for each block, a row, the address of its first thread that accesses, and a number for the pattern of all threads.
+
+    Blocks of the same pattern access the same, moved by one distance. The pattern is 0, and the address too, where no thread
+    accesses.
+    """
+    active = rows >= 0
+    accesses = active.any(axis=1)
+    begins = np.where(accesses, rows[np.arange(len(rows)), active.argmax(axis=1)], 0)
+    relative = np.where(active, rows - begins[:, None], _NO_ACCESS)
+    weights = np.random.default_rng(0).integers(_NO_ACCESS, size=rows.shape[1], dtype=np.int64)
+    return begins, np.where(accesses, relative @ weights | 1, 0)
 
 
 class EnoughError(Exception):
