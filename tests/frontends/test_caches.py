@@ -231,7 +231,7 @@ def test_accesses_that_are_left_out_fill_l2_too():
     given = accesses(shared, *own, kind=BYPASS_L1)
     assert hits(given, small, 1, 4)[0].l2 == 0.75
     assert hits(given, small, 1, 4, Excerpt.of_equal(7, 0.25))[0].l2 == 0
-    own_ones_are_all = Excerpt(0.25, 28.0, 1.0, np.array([4.0, *[1.0] * 6]), np.zeros(7, np.bool_))
+    own_ones_are_all = replace(Excerpt.of_equal(7, 0.25), more=np.array([4.0, *[1.0] * 6]))
     assert hits(given, small, 1, 4, own_ones_are_all)[0].l2 == 0.75
 
 
@@ -241,7 +241,7 @@ def test_blocks_of_which_a_part_is_walked_share_in_l1_what_they_access_to_their_
     chip = replace(ONE_SM, resident=resident)
     given = accesses(*((n, np.stack([128 * n + 4 * LANES] * blocks)) for n in range(4)))
     found = [
-        hits(given, chip, 1, 1000, Excerpt(part, 4 / part, 0.0, np.full(4, 1 / part), np.full(4, to_the_end)))[0]
+        hits(given, chip, 1, 1000, replace(Excerpt.of_equal(4, part), to_the_end=np.full(4, to_the_end)))[0]
         for part, to_the_end in ((1.0, False), (1 / 500, True), (1 / 500, False))
     ]
     assert found[0].l1 == found[1].l1 > 0.99
@@ -260,6 +260,16 @@ def test_an_excerpt_says_how_many_lines_are_left_out_and_which_stay():
     assert found.lines == 128 + 4 + 1 and found.own == 1.0
     twice = excerpt(rows, 32, few, 3.0 * 240)  # as many calls again are not among the rows
     assert twice.part == 1 / 16 and twice.more[:3].tolist() == [16, 8, 2]
+
+
+def test_the_last_ones_of_the_calls_that_are_walked_stand_for_those_that_are_left_out():
+    """All read one line. The first call finds empty caches, and ten are walked of a hundred."""
+    calls = [(0, 4 * LANES)] * 10
+    given = accesses(*[(0, 4 * LANES[None])] * 10)
+    few = excerpt(calls, 32, np.arange(10), 90.0)
+    assert few.stands_for.tolist() == [1.0] * 6 + [23.5] * 4
+    assert hits(given, ONE_SM, 1, 1, few)[0].l1 == 0.99
+    assert excerpt(calls, 32, np.arange(10), 0.0).stands_for.tolist() == [1.0] * 10
     assert excerpt([(0, np.full(32, -1))], 32, np.array([0]), 0.0).more.tolist() == [0]
 
 
@@ -458,6 +468,25 @@ def test_blocks_at_the_edges_of_a_small_grid_stand_for_those_of_their_shape(comp
     monkeypatch.setattr(Recorder, "first_patterns", lambda recorder: None)
     assert found == pytest.approx(hits_of_accesses(), abs=0.01)
     assert found.max() > 0.85
+
+
+def test_the_first_trips_of_a_loop_do_not_stand_for_all_in_l1(compiler):
+    """A window of 512 words slides over a vector: of its 16 lines, each warp finds all but one where another one has read them.
+
+    The first trips find nothing; a warp loads a line in 32 trips, in which others are before it in all but some.
+    """
+    source = """
+    __global__ void sums(const float *x, float *y, int window)
+    {
+        int i = blockIdx.x * 256 + threadIdx.x;
+        float sum = 0;
+        for (int k = 0; k < window; k++)
+            sum += x[i + k];
+        y[i] = sum;
+    }"""
+    kernel = ws.kernels.from_cuda(source, "sm_80", launch=(1728, 256), args={"window": 512})
+    loads = [one.access for one in only(kernel, Instruction) if one.op == "load"]
+    assert min(load.l1_hit for load in loads) > 0.85
 
 
 def table_that_blocks_wrap_around_in(*before_the_loop):

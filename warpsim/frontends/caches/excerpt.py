@@ -28,6 +28,8 @@ class Excerpt:
         own: share of the lines of the next block that this one does not touch.
         more: float64[calls]: lines that all calls of the same instruction touch, over those that its walked calls touch.
         to_the_end: bool[calls]: whether the block accesses the lines of a call until it ends, rather than for a while.
+        stands_for: float64[calls]: calls of the same instruction that hit as often as this one. The last ones of those that are
+            walked stand for those that are left out, since the first ones find empty caches.
     """
 
     part: float
@@ -35,11 +37,13 @@ class Excerpt:
     own: float
     more: NDArray[np.float64]
     to_the_end: NDArray[np.bool_]
+    stands_for: NDArray[np.float64]
 
     @staticmethod
     def of_equal(calls: int, part: float = 1.0) -> Excerpt:
         """Returns that of calls that are like those that are left out, each with a line of its own."""
-        return Excerpt(part, calls / part, 0.0, np.full(calls, 1.0 / part), np.zeros(calls, np.bool_))
+        all_alike = np.full(calls, 1.0 / part)
+        return Excerpt(part, calls / part, 0.0, all_alike, np.zeros(calls, np.bool_), all_alike)
 
     def stays_in(self, lines: float, blocks: int) -> bool:
         """Returns whether a cache of so many lines holds all that so many blocks touch."""
@@ -69,7 +73,26 @@ def excerpt(
     more = [executed * touched[each] / max(1, by_kept[each]) for each in number[kept].tolist()]
     lines = executed * warps / len(some) * len(np.unique(line))
     own = 1.0 - float(np.isin(np.unique(of_next), line).mean()) if len(of_next) else 1.0
-    return Excerpt(len(kept) / all_calls, lines, own, np.array(more), _to_the_end(call, line, len(calls))[kept])
+    to_the_end = _to_the_end(call, line, len(calls))[kept]
+    return Excerpt(len(kept) / all_calls, lines, own, np.array(more), to_the_end, _stands_for(number, kept, executed))
+
+
+def _stands_for(number: NDArray[np.int64], kept: NDArray[np.int64], executed: float) -> NDArray[np.float64]:
+    """Returns for how many calls of its instruction each one that is kept stands: the last ones, up to half, for all further ones.
+
+    They are a power of two, so that they are whole periods of those that go through a sector, or a line, word by word.
+
+    Args:
+        number: int64[calls]: the instruction of each call.
+        kept: calls that are kept.
+        executed: how many calls there are for each of these numbers.
+    """
+    found = np.ones(len(kept))
+    for each in np.unique(number[kept]):
+        calls = np.flatnonzero(number[kept] == each)
+        last = calls[-(1 << max(1, len(calls) // 2).bit_length() - 1) :]
+        found[last] += (executed * (number == each).sum() - len(calls)) / len(last)
+    return found
 
 
 def _to_the_end(call: NDArray[np.int64], line: NDArray[np.int64], calls: int) -> NDArray[np.bool_]:

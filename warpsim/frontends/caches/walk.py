@@ -262,17 +262,17 @@ def hits(
     share = min(1.0, sms * caches.resident / min(blocks, caches.sms * caches.resident))
     line = _table()["line_bytes"]
     l1_sets, l2_sets = (max(1, round(size / (line * caches.ways))) for size in (caches.l1_bytes, share * caches.l2_bytes))
-    walked_counts = np.zeros((2, int(accesses.place.max(initial=-1)) + 1, _COLUMNS))
     from warpsim.frontends.caches.compiled_walk import walk  # numba takes a while to load
 
     none, no_rows, times = np.zeros(0, np.int64), np.zeros((2, 0), np.int64), caches.times
     if isinstance(accesses, Accesses):
-        of_threads = accesses.addresses, accesses.place, accesses.kind, accesses.width, accesses.block_warps
+        rows = np.arange(len(accesses.place))
+        of_threads = accesses.addresses, rows, accesses.kind, accesses.width, accesses.block_warps
         given = *of_threads, accesses.group, accesses.index, accesses.step, accesses.moved, no_rows, none, none
         walked, timing = len(accesses.group), accesses.timing
     else:
-        nothing = np.zeros((0, 3), np.int64)
-        of_rows = no_rows, accesses.place, accesses.kind, none, accesses.block_warps, none, nothing, nothing, nothing
+        rows, nothing = accesses.place, np.zeros((0, 3), np.int64)
+        of_rows = no_rows, rows, accesses.kind, none, accesses.block_warps, none, nothing, nothing, nothing
         given = *of_rows, np.stack([accesses.lines, accesses.masks]), accesses.first, accesses.warp_first
         walked = (len(accesses.warp_first) - 1) // accesses.block_warps
         times, timing = NO_TIMES, Timing.in_turn(int(np.diff(accesses.warp_first).max(initial=0)))
@@ -290,14 +290,26 @@ def hits(
     stays = of_block.stays_in(l1_sets * caches.ways, caches.resident)
     phases = 1 if stays else min(max(1, round(1.0 / of_block.part)), _MOST_PHASES)
     shape = sms, caches.resident, sizes, caches.halves, (caches.gpc_sms, window), 1 << REGION_BITS
+    walked_counts = np.zeros((2, int(rows.max(initial=-1)) + 1, _COLUMNS))
     walk(given, order, (*shape, latencies, *starts), (of_block.to_the_end, phases), first, walked_counts)
     later = max(1.0, (share * blocks - first) / (walked - first)) if walked > first else 0.0
     counts = walked_counts[0] + later * walked_counts[1]
+    if isinstance(accesses, Accesses):
+        counts = _by_instruction(counts, accesses.place, of_block.stands_for)
     stores = np.unique(accesses.place[accesses.kind & ~LOCAL == STORE])
     kept = np.zeros(len(counts))
     if complete:
-        kept[stores] = _kept(counts[:, _BEYOND_L2], stores, caches, of_block.part * (first + later * (walked - first)) / blocks)
+        kept[stores] = _kept(counts[:, _BEYOND_L2], stores, caches, (first + later * (walked - first)) / blocks)
     return {place: _summary(row, kept[place]) for place, row in enumerate(counts) if row[0] > 0}
+
+
+def _by_instruction(
+    counts: NDArray[np.float64], place: NDArray[np.int64], stands_for: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns the sums of the counts of calls by instruction, a row each; a call may stand for several."""
+    found = np.zeros((int(place.max(initial=-1)) + 1, _COLUMNS))
+    np.add.at(found, place, stands_for[:, None] * counts)
+    return found
 
 
 def _since_gaps(left: NDArray[np.int64]) -> NDArray[np.int64]:
