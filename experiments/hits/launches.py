@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpsim.frontends.caches.reuse import hits_of
@@ -62,12 +62,11 @@ def walked(path: Path, one: ProfiledLaunch, arguments: Mapping[int, float]) -> t
     function, geometry = code.function, as_geometry(code.launch)
     given = Given(make_flow(function), geometry, argument_bytes(function, arguments))
     resources = Requirements(function.registers, function.shared_bytes + geometry.dynamic_shared)
-    caches = caches_of(function.arch, resources, geometry.block_warps)
+    caches = caches_of(function.arch, resources, geometry.block_warps, code.caches)
     if caches is None:
         raise ValueError(f"{path}: the caches of sm_{function.arch} are not known")
-    sms, l2_bytes = one.need("device__attribute_multiprocessor_count"), one.need("device__attribute_l2_cache_size")
     evaluation = evaluate(given)
-    found = hits_of(given, evaluation, waits_of(given.flow), replace(caches, sms=int(sms), l2_bytes=int(l2_bytes)), {})
+    found = hits_of(given, evaluation, waits_of(given.flow), caches, {})
     requests = beyond_l1 = beyond_l2 = 0.0
     for place, hits in found.items():
         instruction, tally = function.code[place[1]], evaluation.accesses[place]

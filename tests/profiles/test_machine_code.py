@@ -7,8 +7,10 @@ import pytest
 import warpsim as ws
 from tests.support.profiled_launches import launch
 from warpsim import cli
+from warpsim.frontends.caches.walk import caches_of
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.machine_code.cubin import Function, Parameter
+from warpsim.frontends.program.convert import Requirements
 from warpsim.kernels.traversal import walk
 from warpsim.profiles import machine_code
 from warpsim.profiles.code import machine_function
@@ -45,6 +47,17 @@ def test_the_grid_is_that_of_the_launch_and_the_rest_that_of_the_binary(report):
     code = machine_code.launched_code("a.ncu-rep")
     assert code.launch == "50x4x1,64x4x1,512"
     assert (code.function.parameter_base, code.function.shared_bytes, len(code.function.parameters)) == (0x160, 256, 1)
+
+
+def test_the_caches_are_those_of_the_chip_of_the_report(report):
+    """A chip without a file has those of its architecture; the report says how many SMs it has, and how much L2."""
+    own = {"device__attribute_multiprocessor_count": 24.0, "device__attribute_l2_cache_size": 32.0 * 2**20}
+    for title, name in (("NVIDIA A40", "a40"), ("NVIDIA GeForce RTX 4060 Laptop GPU", None)):
+        like = caches_of(report[0].arch, Requirements(32, 0), 8, name)
+        for known, expected in (({}, like), (own, replace(like, sms=24, l2_bytes=32 * 2**20))):
+            report[0] = uncounted({"device__attribute_display_name": title} | known)
+            of_report = machine_code.launched_code("a.ncu-rep").caches
+            assert caches_of(report[0].arch, Requirements(32, 0), 8, of_report) == expected
 
 
 def test_trips_are_asked_for_and_addresses_are_known(report):

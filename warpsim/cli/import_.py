@@ -85,7 +85,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     for name, text in _MAPPINGS.items():
         parser.add_argument(f"--{name}", action="append", default=[], metavar="KEY=VALUE", help=text)
     parser.add_argument(
-        "--caches", metavar="CHIP", help="chip whose caches decide hits (default: one of the architecture; none: no access hits)"
+        "--caches",
+        metavar="CHIP",
+        help="chip whose caches decide hits (default: that of the report, or one of the architecture; none: no access hits)",
     )
     add_json(parser, "the kernel file and what was read")
     parser.add_argument("--listing", type=Path, metavar="FILE.sass", help="write the machine code that was read as well")
@@ -229,7 +231,8 @@ def _from_report(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
         raise RequestError(str(error).replace(f"launch = {number}:", f"--kernel {number}:", 1)) from None
     _list(options, code.function)
     launch = options.launch or code.launch
-    kernel = api.import_function(code.function, launch, caches=options.caches, **given)
+    caches = code.caches if options.caches is None else options.caches
+    kernel = api.import_function(code.function, launch, caches=caches, **given)
     return _Imported(kernel, code.function.arch, _instructions(code.function), api.launch_of(launch).blocks or 0)
 
 

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+from warpsim.frontends.caches.walk import OtherSize
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.launch.geometry import Geometry, as_geometry
 from warpsim.frontends.launch.keys import Key
@@ -308,7 +309,7 @@ def import_function(
     trips: Mapping[Key, int] | None,
     probabilities: Mapping[Key, float] | None,
     patterns: Mapping[Key, str | int | Access] | None,
-    caches: Gpu | str | None = None,
+    caches: Gpu | str | OtherSize | None = None,
     *,
     source: str = "",
 ) -> Kernel:

@@ -100,7 +100,7 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     share = kind.memory.bandwidth_gbs / kind.memory.pin_bandwidth_gbs
     ratio = pins / base.memory.pin_bandwidth_gbs
     latency = round(of_l2 + (base.memory.latency_cycles - at_l2) * clock / base.clock_ghz)
-    sms = _sms(launch) or base.sms
+    sms = sms_of(launch) or base.sms
     queue = memory["queue"]
     slices = _slices_over(base, launch) if notes else 1.0
     faster = lead * clock / base.clock_ghz * slices
@@ -122,8 +122,8 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
         queue |= {"dram_servers": max(1, round(queue["dram_servers"] * ratio))}
         queue |= {"crossbar_servers": max(1, round(queue["crossbar_servers"] * slices))}
     memory["contention"] = contention(memory, clock)
-    data |= {"title": _title(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
-    if chip_name(_title(launch), launch.get("device__attribute_total_memory")) is None:
+    data |= {"title": title_of(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
+    if chip_name(title_of(launch), launch.get("device__attribute_total_memory")) is None:
         data["ops"]["tensor"] = _matrix_units(base, launch)
     if stretch == 1.0 and (wrong := _stretch(launch)) != 1.0:
         reason = f"by the clock of the memory, the measured time is {wrong:.3g} times the true one"
@@ -136,7 +136,7 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
 
 def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     """Returns the chip of params/gpus that a launch's chip is, or that is most like it, and in the latter case a note."""
-    title = _title(launch)
+    title = title_of(launch)
     if launch.arch < VOLTA:
         raise ProfileError(
             f"{launch.report}, launch {launch.number}: {title} (sm_{launch.arch}): machine code before sm_{VOLTA} has no control "
@@ -144,7 +144,7 @@ def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
         )
     name = chip_name(title, launch.get("device__attribute_total_memory"))
     if name is not None:
-        own, sms = load_gpu(name), _sms(launch)
+        own, sms = load_gpu(name), sms_of(launch)
         if sms is None or abs(sms / own.sms - 1) <= _OTHER_SIZE:
             return own, ()
         return own, (f"{title} has {sms} SMs, and the file in params/gpus {own.sms}: latencies are those of {name}",)
@@ -161,7 +161,7 @@ def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
 def _matrix_units(base: Gpu, launch: ProfiledLaunch) -> dict[str, Any]:
     """Returns the class `tensor` of a chip without a file: an L40, whose memory others have, has slower ones."""
     units: dict[str, Any] = load_gpu(_LIKE[number_of(base.architecture)]).to_dict()["ops"]["tensor"]
-    if "GeForce" in _title(launch):
+    if "GeForce" in title_of(launch):
         rates = units["rates"]
         rates |= {kind: str(Fraction(rates[kind]) / 2) for kind in _HALF_ON_GEFORCE.get(launch.arch, ())}
     return units
@@ -170,7 +170,7 @@ def _matrix_units(base: Gpu, launch: ProfiledLaunch) -> dict[str, Any]:
 def _slices_over(base: Gpu, launch: ProfiledLaunch) -> float:
     """Returns the slices of L2 of a launch's chip over those of the chip that it is like; if not known, the ratio of SMs."""
     slices, known = launch.get("device__attribute_l2s_count"), _SLICES.get(base.name)
-    return slices / known if slices and known else (_sms(launch) or base.sms) / base.sms
+    return slices / known if slices and known else (sms_of(launch) or base.sms) / base.sms
 
 
 def _memory_like(launch: ProfiledLaunch, like: Gpu) -> Gpu:
@@ -184,12 +184,12 @@ def _memory_khz(launch: ProfiledLaunch, unknown: float) -> float:
     return launch.get("device__attribute_max_mem_frequency_khz") or unknown
 
 
-def _title(launch: ProfiledLaunch) -> str:
+def title_of(launch: ProfiledLaunch) -> str:
     """Returns the vendor's name of the chip."""
     return str(launch.metrics.get("device__attribute_display_name") or "unknown chip")
 
 
-def _sms(launch: ProfiledLaunch) -> int | None:
+def sms_of(launch: ProfiledLaunch) -> int | None:
     """Returns the number of SMs; None: the report does not tell."""
     count = launch.get("device__attribute_multiprocessor_count", "launch__sm_count")
     return round(count) if count else None
@@ -288,7 +288,7 @@ def _memory_clock(launch: ProfiledLaunch) -> float | None:
     passes of the profiler, and the memory of a board for servers or workstations has one clock while kernels run.
     """
     measured, highest = launch.get("dram__cycles_elapsed.avg.per_second"), _memory_khz(launch, 0.0) * 1e3
-    is_fixed = "GeForce" not in _title(launch)
+    is_fixed = "GeForce" not in title_of(launch)
     return highest if measured and is_fixed and measured < highest < measured * (1 + _PASSES) else measured
 
 

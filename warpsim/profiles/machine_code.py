@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpsim.frontends.api import import_function
+from warpsim.frontends.caches.walk import OtherSize
 from warpsim.frontends.launch.keys import Key
 from warpsim.frontends.machine_code.nvdisasm import described_by
 from warpsim.frontends.machine_code.sass import MachineFunction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Access
 from warpsim.kernels.program import Kernel
+from warpsim.profiles.chip import chip_name, sms_of, title_of
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
+from warpsim.profiles.launch import ProfiledLaunch
 from warpsim.profiles.report import read_code
 
 
@@ -30,10 +33,12 @@ class LaunchedCode:
     Attributes:
         function: the kernel.
         launch: grid, block and bytes of dynamic shared memory, as the front ends take them, such as "64x64x1,16x16x1,0".
+        caches: the chip of the report, as far as it is known, for `caches_of`.
     """
 
     function: MachineFunction
     launch: str
+    caches: OtherSize | str | None
 
 
 def launched_code(path: str | os.PathLike[str], launch: int = 0) -> LaunchedCode:
@@ -53,7 +58,14 @@ def launched_code(path: str | os.PathLike[str], launch: int = 0) -> LaunchedCode
     function = described_by(machine_function(one, as_it_stands=True), one.sections[0].function)
     sizes = ["x".join(f"{one.need(f'launch__{what}_dim_{axis}'):.0f}" for axis in "xyz") for what in ("grid", "block")]
     dynamic = one.get("launch__shared_mem_per_block_dynamic") or 0
-    return LaunchedCode(function, ",".join([*sizes, f"{dynamic:.0f}"]))
+    return LaunchedCode(function, ",".join([*sizes, f"{dynamic:.0f}"]), _caches(one))
+
+
+def _caches(launch: ProfiledLaunch) -> OtherSize | str | None:
+    """Returns whose caches those of a launch are: of its own chip, with SMs and an L2 of the size that the report tells."""
+    name = chip_name(title_of(launch), launch.get("device__attribute_total_memory"))
+    sms, l2_bytes = sms_of(launch), launch.get("device__attribute_l2_cache_size")
+    return OtherSize(name, sms, round(l2_bytes)) if sms and l2_bytes else name
 
 
 def from_report(
@@ -77,7 +89,7 @@ def from_report(
         trips: loop -> number of trips.
         probabilities: branch -> probability that a warp does not jump.
         patterns: access -> its pattern.
-        caches: chip whose caches decide how often accesses hit.
+        caches: chip whose caches decide how often accesses hit; None: that of the report.
 
     Raises:
         MissingReaderError: the package ncu-report is not installed.
@@ -85,4 +97,5 @@ def from_report(
         FrontEndError: as in `warpsim.kernels.from_cuda`.
     """
     code = launched_code(path, launch)
-    return import_function(code.function, code.launch, args, trips, probabilities, patterns, caches)
+    whose = code.caches if caches is None else caches
+    return import_function(code.function, code.launch, args, trips, probabilities, patterns, whose)

@@ -78,9 +78,10 @@ def excerpt(
 
 
 def _stands_for(number: NDArray[np.int64], kept: NDArray[np.int64], executed: float) -> NDArray[np.float64]:
-    """Returns for how many calls of its instruction each one that is kept stands: the last ones, up to half, for all further ones.
+    """Returns for how many calls of its instruction each one that is kept stands.
 
-    They are a power of two, so that they are whole periods of those that go through a sector, or a line, word by word.
+    The last ones, up to half, stand for all further ones. They are a power of two, so that they are whole periods of those that
+    go through a sector, or a line, word by word.
 
     Args:
         number: int64[calls]: the instruction of each call.

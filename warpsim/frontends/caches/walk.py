@@ -15,7 +15,7 @@ of an RTX 3050 Ti, an RTX 3080 and an L4 count as many sectors written from L1 t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -155,6 +155,21 @@ class ListedAccesses:
 
 
 @dataclass(frozen=True)
+class OtherSize:
+    """A chip that says itself how many SMs and how much L2 it has; else its caches are those of a chip like it.
+
+    Attributes:
+        like: that chip, or its name; None: that which stands for the architecture.
+        sms: SMs of the chip.
+        l2_bytes: its L2.
+    """
+
+    like: Gpu | str | None
+    sms: int
+    l2_bytes: int
+
+
+@dataclass(frozen=True)
 class _Source:
     """Whose caches are those of a launch: the chip, the architecture of which L1 is, and the chip whose L2 it is."""
 
@@ -180,8 +195,10 @@ def _source(arch: int, gpu: Gpu | str | None) -> _Source | None:
     return _Source(chip, l1_of, chip.name if chip.name in table["l2_mib"] else stands)
 
 
-def notes_of_caches(arch: int, gpu: Gpu | str | None = None) -> Iterator[str]:
+def notes_of_caches(arch: int, gpu: Gpu | str | OtherSize | None = None) -> Iterator[str]:
     """Yields what had to be assumed of the caches of a launch; the arguments are those of `caches_of`, or "none" for no hits."""
+    l2_is_known = isinstance(gpu, OtherSize)
+    gpu = gpu.like if isinstance(gpu, OtherSize) else gpu
     source = None if gpu == "none" else _source(arch, gpu)
     if source is None:
         if gpu != "none":
@@ -190,12 +207,12 @@ def notes_of_caches(arch: int, gpu: Gpu | str | None = None) -> Iterator[str]:
     name = source.chip.name
     if gpu is not None and number_of(source.chip.architecture) != number_of(source.l1_of):
         yield f"the L1 cache of {name} is not known: that of {source.l1_of} stands for it"
-    if source.l2_of != name:
+    if source.l2_of != name and not l2_is_known:
         mib = _table()["l2_mib"][source.l2_of]
         yield f"the L2 cache of {name} is not known: that of {source.l2_of}, {mib} MiB, stands for it"
 
 
-def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str | None = None) -> Caches | None:
+def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str | OtherSize | None = None) -> Caches | None:
     """Returns the caches of a launch; None where the architecture's are not known, or not even one block fits.
 
     Args:
@@ -204,6 +221,9 @@ def caches_of(arch: int, resources: Resources, block_warps: int, gpu: Gpu | str 
         block_warps: warps of a block.
         gpu: the chip; None: that which stands for the architecture in params/caches.toml; "none": there are no caches.
     """
+    if isinstance(gpu, OtherSize):
+        found = caches_of(arch, resources, block_warps, gpu.like)
+        return None if found is None else replace(found, sms=gpu.sms, l2_bytes=gpu.l2_bytes)
     source = None if gpu == "none" else _source(arch, gpu)
     if source is None:
         return None

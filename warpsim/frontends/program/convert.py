@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warpsim.frontends.caches.reuse import hits_of
-from warpsim.frontends.caches.walk import caches_of, notes_of_caches
+from warpsim.frontends.caches.walk import OtherSize, caches_of, notes_of_caches
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.execution.evaluate import as_stated, evaluate
 from warpsim.frontends.execution.evaluation import Given
@@ -53,7 +53,7 @@ class Choices:
     trips: Mapping[Key, int] = field(default_factory=dict)
     probabilities: Mapping[Key, float] = field(default_factory=dict)
     patterns: Mapping[Key, str | int | Access] = field(default_factory=dict)
-    caches: Gpu | str | None = None
+    caches: Gpu | str | OtherSize | None = None
 
 
 @dataclass(frozen=True)
