@@ -164,6 +164,8 @@ def _reader(options: argparse.Namespace) -> Callable[[argparse.Namespace, dict[s
     is_report = options.file.suffix == ".ncu-rep"
     if options.file.suffix == ".py":
         raise RequestError(f"{options.file}: must be {options.file}:NAME, with the name of a Triton function in that file")
+    if options.file.suffix == ".csv":
+        raise RequestError(f"{options.file}: the export of a profiler has no machine code: give the report itself (.ncu-rep)")
     kinds = {
         "trace or report": (is_trace or is_report, ("kernel",)),
         "trace": (is_trace, ("binary",)),

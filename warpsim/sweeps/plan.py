@@ -271,7 +271,7 @@ class Plan(Space):
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {len(axis)}" for name, axis in self.axes.items())
-        return f"<warpsim.Plan ({sizes}) {self.points} points, {len(self.grid)} tiles>"
+        return f"<warpsim.Plan ({sizes}), points: {self.points}, tiles: {len(self.grid)}>"
 
 
 def _parameters(values: Mapping[str, Any]) -> dict[str, Any]:
