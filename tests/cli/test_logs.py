@@ -87,7 +87,7 @@ def test_messages_are_those_of_logging(capsys):
         ([*POINT, "--warps", "3.5"], "argument --warps: 3.5: must be an integer"),
         ([*POINT, "--gpu", "/tmp"], "/tmp is a folder; must be a name or a .toml file"),
         (["import", "my.py", "-o", "a.toml"], "my.py: must be my.py:NAME, with the name of a Triton function in that file"),
-        (["import", "my.csv", "-o", "a.toml"], "my.csv: the export of a profiler has no machine code: give the report itself (.ncu-rep)"),
+        (["import", "my.csv", "-o", "a.toml"], "my.csv: the export of a profiler has no machine code: give the report itself"),
         (["plot", "out.zarr", "-o", "a.gif"], "-o a.gif: must end in one of .pdf, .png, .svg"),
         (["compare", *POINT[1:5], "-o", "a.gif"], "-o a.gif: must end in one of .pdf, .png, .svg"),
     ],
