@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warpsim.frontends.accesses.tally import for_each
 from warpsim.frontends.caches.recorder import Recorder
@@ -82,19 +83,33 @@ class Shifts(UntilEnough):
 
 @dataclass(frozen=True)
 class Moved:
-    """Blocks that access what recorded ones of their shape do, moved by a distance for each instruction.
+    """Blocks that access what recorded ones do, moved by a distance for each instruction.
 
     Attributes:
         recorder: has recorded some blocks.
-        blocks: that make accesses.
+        blocks: that make accesses. Those that make none, as those beyond the end of the data, are left out.
+        patterns: int64[blocks, instructions]: of the first call of each instruction (`patterns_of`).
         like: int64[blocks]: number of the recorded block that each one is like.
         further: int64[blocks, instructions]: by how much further the addresses of each instruction are than in that one.
+        as_one: bool[blocks, instructions]: whether those of all threads are.
     """
 
     recorder: Recorder
     blocks: list[BlockIndex]
+    patterns: Values
     like: Values
     further: Values
+    as_one: NDArray[np.bool_]
+
+    def tell_all(self) -> bool:
+        """Returns whether the recorded blocks tell what the others access, but for a few in which an address wraps."""
+        return len(self.blocks) > 0 and bool(((~self.as_one).mean(axis=0) <= _MOST_APART).all())
+
+    def of_each_shape(self) -> list[BlockIndex]:
+        """Returns two blocks of each of the most frequent shapes, the most frequent one first."""
+        _, shape, count = np.unique(self.patterns, axis=0, return_inverse=True, return_counts=True)
+        shapes = np.argsort(-count, kind="stable")[:_MOST_SHAPES]
+        return [self.blocks[at] for each in shapes for at in np.unique(np.flatnonzero(shape == each)[[0, -1]])]
 
 
 def moved_by_instruction(
@@ -107,19 +122,15 @@ def moved_by_instruction(
     """
     if len(order) * recorder.threads > _MOST_THREADS_OF_FIRSTS:
         return None
-    moved = _moved_from(given, recorder, order)
-    if isinstance(moved, list):
-        recorder = recorder_of(moved)
-        moved = _moved_from(given, recorder, order) if moved and recorder.execute_blocks() else None
-    return moved if isinstance(moved, Moved) else None
+    found = _moved_from(given, recorder, order)
+    if found is not None and found.blocks and not found.tell_all():
+        others = recorder_of(found.of_each_shape())
+        found = _moved_from(given, others, order) if others.execute_blocks() else None
+    return found if found is not None and found.tell_all() else None
 
 
-def _moved_from(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Moved | list[BlockIndex] | None:
-    """Returns how the accesses of some blocks follow from those of a recorder, or blocks that should be recorded; None: neither.
-
-    A few blocks may lie where an address wraps; they are taken to be moved as the first thread is of that which the recorder has
-    first. Blocks that make no access, as those beyond the end of the data, are left out.
-    """
+def _moved_from(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Moved | None:
+    """Returns how the first calls of some blocks follow from those of a recorder; None: further calls may not, or are others."""
     if (recorded := recorder.first_patterns()) is None:
         return None
     count, together = len(recorder.blocks), max(1, _THREADS_TOGETHER // recorder.threads)
@@ -130,25 +141,14 @@ def _moved_from(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Mo
         if len(firsts.rows) < len(recorder.numbers):
             return None
         rows = (firsts.rows[number].reshape(-1, recorder.threads) for number in range(len(recorder.numbers)))
-        begins, of_part = (np.stack(each, axis=1) for each in zip(*map(patterns_of, rows), strict=True))
-        is_like = (of_part[count:, None] == of_part[:count]).all(axis=2)
-        like = is_like.argmax(axis=1)  # the first one if it is like none
-        is_known = (of_part[:count] != 0) | (recorded == 0)
-        parts.append((of_part[count:], like, begins[count:] - begins[like], (of_part[count:] == of_part[like]) & is_known[like]))
-    patterns, like, further, known = (np.concatenate(each) for each in zip(*parts, strict=True))
+        begins, patterns = (np.stack(each, axis=1) for each in zip(*map(patterns_of, rows), strict=True))
+        like = (patterns[count:, None] == patterns[:count]).all(axis=2).argmax(axis=1)  # the first one if it is like none
+        is_known = (patterns[:count] != 0) | (recorded == 0)
+        as_one = (patterns[count:] == patterns[like]) & is_known[like]
+        parts.append((patterns[count:], like, begins[count:] - begins[like], as_one))
+    patterns, like, further, as_one = (np.concatenate(each) for each in zip(*parts, strict=True))
     busy = np.flatnonzero(patterns.any(axis=1))
-    if not len(busy):
-        return None
-    if ((~known[busy]).sum(axis=0) <= _MOST_APART * len(order)).all():
-        return Moved(recorder, [order[at] for at in busy], like[busy], further[busy])
-    return _of_each_shape(order, patterns)
-
-
-def _of_each_shape(blocks: list[BlockIndex], patterns: Values) -> list[BlockIndex]:
-    """Returns the first block and the last one of each of the most frequent patterns, the most frequent one first."""
-    _, shape, count = np.unique(patterns, axis=0, return_inverse=True, return_counts=True)
-    of_shapes = [np.flatnonzero(shape == each)[[0, -1]] for each in np.argsort(-count, kind="stable")[:_MOST_SHAPES]]
-    return [blocks[at] for at in dict.fromkeys(np.concatenate(of_shapes).tolist()) if patterns[at].any()]
+    return Moved(recorder, [order[at] for at in busy], patterns[busy], like[busy], further[busy], as_one[busy])
 
 
 def moved_by_call(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> Values | None:
