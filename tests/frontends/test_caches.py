@@ -14,7 +14,17 @@ from warpsim.frontends.caches.excerpt import Excerpt, excerpt
 from warpsim.frontends.caches.recorder import Recorder
 from warpsim.frontends.caches.reuse import _neighbours
 from warpsim.frontends.caches.timing import NO_TIMES, Times, Timing
-from warpsim.frontends.caches.walk import BYPASS_L1, CACHED, STORE, Accesses, Caches, caches_of, hits, notes_of_caches
+from warpsim.frontends.caches.walk import (
+    BYPASS_L1,
+    CACHED,
+    STORE,
+    Accesses,
+    Caches,
+    _by_instruction,
+    caches_of,
+    hits,
+    notes_of_caches,
+)
 from warpsim.frontends.errors import AssumptionWarning
 from warpsim.frontends.launch.geometry import as_geometry
 from warpsim.kernels.costs import access_transactions
@@ -270,6 +280,16 @@ def test_the_last_ones_of_the_calls_that_are_walked_stand_for_those_that_are_lef
     assert few.stands_for.tolist() == [1.0] * 6 + [23.5] * 4
     assert hits(given, ONE_SM, 1, 1, few)[0].l1 == 0.99
     assert excerpt(calls, 32, np.arange(10), 0.0).stands_for.tolist() == [1.0] * 10
+
+
+def test_data_is_late_as_long_on_average_as_in_all_calls_that_are_walked():
+    """The second call of one instruction stands for nine. Half of the first one's accesses hit L1, and all of the second one's."""
+    calls = np.zeros((3, 8))
+    calls[:2, 0], calls[:2, 1], calls[:2, 5] = 8, (4, 8), (40, 320)
+    calls[2] = 1
+    found = _by_instruction(calls, np.array([0, 0, 1]), np.array([1.0, 9.0, 1.0]))
+    assert found[0, [0, 1]].tolist() == [80, 76] and found[0, 5] / found[0, 1] == pytest.approx(360 / 12)
+    assert found[1].tolist() == [1] * 8
     assert excerpt([(0, np.full(32, -1))], 32, np.array([0]), 0.0).more.tolist() == [0]
 
 

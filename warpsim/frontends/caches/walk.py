@@ -37,8 +37,9 @@ CACHED, BYPASS_L1, STORE = 0, 1, 2
 LOCAL = 4
 """Bit of the kinds CACHED and STORE of accesses to local memory."""
 
-_COLUMNS, _BEYOND_L2 = 8, 4
-"""Counts of `compiled_walk.walk`, and the place of the sectors that miss L1 and L2."""
+_COLUMNS, _BEYOND_L2, _LATE_OF_HITS = 8, 4, ((5, 1), (6, 3))
+"""Counts of `compiled_walk.walk`; the place of the sectors that miss L1 and L2; those of the cycles for which hits in L1, and in
+L2, are late, with those of these hits."""
 
 
 _MOST_PHASES = 256
@@ -326,9 +327,16 @@ def hits(
 def _by_instruction(
     counts: NDArray[np.float64], place: NDArray[np.int64], stands_for: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns the sums of the counts of calls by instruction, a row each; a call may stand for several."""
-    found = np.zeros((int(place.max(initial=-1)) + 1, _COLUMNS))
+    """Returns the sums of the counts of calls by instruction, a row each; a call may stand for several.
+
+    For how long data is on its way is the mean of all calls alike: from trip to trip, blocks that wait for the same data fall
+    more and more into step, since nothing else delays them in the walk as it does on a chip.
+    """
+    found, alike = np.zeros((2, int(place.max(initial=-1)) + 1, _COLUMNS))
     np.add.at(found, place, stands_for[:, None] * counts)
+    np.add.at(alike, place, counts)
+    for late, hit in _LATE_OF_HITS:
+        found[:, late] = alike[:, late] * found[:, hit] / np.maximum(1.0, alike[:, hit])
     return found
 
 
