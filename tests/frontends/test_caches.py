@@ -283,7 +283,7 @@ def test_the_last_ones_of_the_calls_that_are_walked_stand_for_those_that_are_lef
 
 
 def test_data_is_late_as_long_on_average_as_in_all_calls_that_are_walked():
-    """The second call of one instruction stands for nine. Half of the first one's accesses hit L1, and all of the second one's."""
+    """The second call of an instruction stands for nine. Half of the accesses of the first one hit L1, and all of the second."""
     calls = np.zeros((3, 8))
     calls[:2, 0], calls[:2, 1], calls[:2, 5] = 8, (4, 8), (40, 320)
     calls[2] = 1
