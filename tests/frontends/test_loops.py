@@ -410,6 +410,35 @@ def test_conditions_on_bits_beside_the_number_of_a_buffer_hold_as_often_as_they_
     assert counts(found)["fp64"] == pytest.approx(n - -(-n // 16), rel=1e-6)
 
 
+def asking(*rows, **given):
+    """A loop whose warps look at memory in each trip."""
+    return kernel(".L_loop:", ".line 5", "LDG.E R5, [R2.64]", "ISETP.NE.AND P0, PT, R5, RZ, PT", *rows, "EXIT", **given)
+
+
+@pytest.mark.filterwarnings("ignore:.*addresses of LDG", "ignore:.*trips, by warp")
+@pytest.mark.parametrize("leaving", [0.1, 0.01, 0.002])
+def test_warps_leave_a_loop_with_the_probability_that_is_stated(leaving):
+    found = counts(asking("MUFU.RCP R6, R6", "@P0 BRA `(.L_loop)", probabilities={5: leaving}))
+    assert found["sfu"] == pytest.approx(1 / leaving, rel=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:.*addresses of LDG")
+def test_a_loop_that_warps_leave_with_too_small_a_probability_needs_stated_trips(monkeypatch):
+    monkeypatch.setattr(evaluate, "MAX_STEPS", 5_000)
+    rows = ("MUFU.RCP R6, R6", "@P0 BRA `(.L_loop)")
+    with pytest.raises(FrontEndError, match="its trips follow no simple rule"):
+        asking(*rows, probabilities={5: 1e-6})
+    assert counts(asking(*rows, trips={5: 100_000}))["sfu"] == 100_000
+
+
+@pytest.mark.filterwarnings("ignore:.*addresses of LDG", "ignore:.*trips, by warp")
+@pytest.mark.parametrize("sets", [0.5, 0.9, 0.99])
+def test_a_loop_that_goes_on_while_chance_sets_a_flag_ends_by_chance(sets):
+    flag = ("MOV R4, RZ", "@P0 BRA `(.L_next)", "MOV R4, 0x1", ".L_next:", ".line 6", "MUFU.RCP R6, R6")
+    found = counts(asking(*flag, "ISETP.NE.AND P1, PT, R4, RZ, PT", "@P1 BRA `(.L_loop)", probabilities={5: sets}))
+    assert found["sfu"] == pytest.approx(1 / (1 - sets), rel=0.1)
+
+
 def triangle(*test):
     """Returns a loop from the thread's number to 512, around one that each thread ends after as many trips."""
     return (

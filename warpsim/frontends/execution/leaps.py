@@ -6,6 +6,9 @@ comparison must have come nearer to each other, or further apart, by the same am
 How many trips can be skipped is searched for, by twice as many each time. In long executions it is calculated from how fast the
 operands come nearer to each other, and searched for where that does not hold; and groups of a few trips may take the place of
 trips, since the number of a buffer comes back in each group.
+
+Where chance decides in a trip, it decides alike in the trips that are left out. So a loop that warps leave by chance, or that
+ends by nothing that advances, as one that goes on while a branch left to chance has set a flag, is executed trip by trip.
 """
 
 from __future__ import annotations
@@ -63,6 +66,7 @@ class Leaps:
         run: the execution.
         last: loop -> its last trips, the latest last.
         uneven: loops of which no trip is left out.
+        chances: loop -> blocks at whose ends chance decided in the trip that was executed last.
         wrong: loop -> calculated numbers of trips that did not hold, less those that did.
         ungrouped: loop -> how often in succession its trips have not formed groups that are alike.
     """
@@ -71,12 +75,13 @@ class Leaps:
         self.run = run
         self.last: dict[int, list[Trip]] = {}
         self.uneven: set[int] = set()
+        self.chances: dict[int, set[int]] = {}
         self.wrong = Counter[int]()
         self.ungrouped = Counter[int]()
 
     def skip_trips(self, loop: int, header: int, pending: dict[int, Mask]) -> None:
         """Advances a loop by many trips at once, as long as each does what the last two have done, or groups of trips do."""
-        if loop in self.uneven:
+        if loop in self.uneven and not self._goes_on_as_stated(loop):
             return
         mask, values = pending[header], dict(self.run.state.values)
         earlier = self.last.get(loop, [])
@@ -87,6 +92,8 @@ class Leaps:
             if self._leap_as_stated(loop, Advance(step or {}), pending):
                 return
         self.last[loop] = [*earlier[-2 * _LONGEST_GROUP :], Trip(mask, values, step, bases)]
+        if loop in self.uneven:
+            return
         is_tried_at_once = self.run.executed > _SEARCHED_STEPS and self.wrong[loop] < 0
         if step is not None and before is not None and before.step is not None and same_advance(step, before.step):
             is_tried_at_once, advance = False, Advance(step)
@@ -105,6 +112,9 @@ class Leaps:
         is_even = loop not in self.uneven and not (advance.trips > 1 and self.ungrouped[loop] >= _MOST_UNGROUPED)
         if is_even and one is not None and latest is not None and len(one.differences) == len(latest.differences):
             growth = growth_of(one, latest)
+            if self._ends_by_chance(loop, latest, growth, mask):
+                self.uneven.add(loop)
+                return
             latest, is_last = self._leap_to_change(loop, advance, pending, latest, growth)
             trips, growing = 1, True
             while trips >= 0 and not is_last and not self._goes_on_as_stated(loop):
@@ -208,8 +218,11 @@ class Leaps:
             trips += 1
         found, met = self.run.record, Executed(state.differences, self.run.record.totals())
         moved = advance_of(start, state.values, mask) if same_threads else None
+        self.chances[loop] = {block for block, many in self.run.decisions.drawn.items() if many != drawn.get(block, 0)}
         state.differences, self.run.decisions.drawn = outer, drawn  # branches that nothing decides come out alike in each trip
         self._note_uneven(loop, self.run.watches.pop(), advance)
+        if self._is_left_by_chance(loop):
+            self.uneven.add(loop)
         values, record, iterations = saved
         alike = moved is not None and same_advance(moved, advance.step) and not (groups and record.is_widened_by(found))
         alike |= as_stated and same_threads
@@ -233,6 +246,16 @@ class Leaps:
             self.ungrouped[loop] = _MOST_UNGROUPED
         elif watch.decides:
             self.uneven.add(loop)
+
+    def _is_left_by_chance(self, loop: int) -> bool:
+        """Returns whether some warps left a loop in its last trip, and others stayed, as chance would have it."""
+        leaving = self.chances[loop].intersection(self.run.flow.leaving[loop])
+        return any(0.0 < self.run.decisions.stated.get(block, 0.5) < 1.0 for block in leaving)
+
+    def _ends_by_chance(self, loop: int, latest: Executed, growth: Executed, mask: Mask) -> bool:
+        """Returns whether chance decides in a loop, and nothing else that is known can end it."""
+        is_stated = loop in self.run.decisions.trips
+        return bool(self.chances[loop]) and not is_stated and trips_before_change(latest, growth, mask) is None
 
     def _note(self, loop: int, what: str) -> None:
         self.run.notes[f"{self.run.decisions.where(self.run.flow.loops[loop].header)}: {what}"] = None
