@@ -40,6 +40,13 @@ def test_a_line_that_all_stores_together_write_in_part_takes_the_port_once_more(
     assert moved(first) == (512, 20) and sum(moved(second)) < 0.01
 
 
+def test_the_first_store_moves_less_where_some_warps_have_fewer_threads() -> None:
+    """Seven warps write 16 sectors each, and the last one, with four threads, 2."""
+    first, *others = stores("ISETP.LT.AND P0, PT, R0, 0xe4, PT", *(f"@P0 {row}" for row in WORDS))
+    assert moved(first) == pytest.approx((14.25 * 32, 14.25), rel=1e-3)
+    assert all(sum(moved(one)) < 0.01 for one in others)
+
+
 @pytest.mark.parametrize(
     "between",
     [
@@ -55,8 +62,8 @@ def test_what_keeps_stores_apart(between: list[str]) -> None:
 
 def test_stores_of_other_lines_and_of_many_lines_are_not_joined() -> None:
     apart = StoreRun({0: 0, 1: 128})
-    assert apart.costs(0, 4 * np.arange(32), 4) == {}
-    assert StoreRun({0: 0, 1: 4}).costs(0, 128 * np.arange(32), 4) == {}
+    assert apart.costs(0, 4 * np.arange(32), 4, 1.0) == {}
+    assert StoreRun({0: 0, 1: 4}).costs(0, 128 * np.arange(32), 4, 1.0) == {}
 
 
 def test_a_run_is_of_one_predicate_and_one_address() -> None:

@@ -46,13 +46,14 @@ class StoreRun:
 
     offsets: dict[int, int] = field(default_factory=dict)
 
-    def costs(self, index: int, threads: NDArray[np.int64], width: int) -> dict[str, Any]:
+    def costs(self, index: int, threads: NDArray[np.int64], width: int, share: float) -> dict[str, Any]:
         """Returns costs of a store: the first one moves what all write. There are none of its own if L1 does not join them.
 
         Args:
             index: place of the store in the code.
             threads: addresses of its threads.
             width: bytes of each thread.
+            share: how many sectors the store writes on average, for each one that these threads write.
         """
         starts = [threads + offset - self.offsets[index] for offset in self.offsets.values()]
         sectors, lines = (_parts(starts, width, size) for size in (SECTOR_BYTES, LINE_BYTES))
@@ -65,8 +66,8 @@ class StoreRun:
         return {
             "passes": passes,
             "requests": lines,
-            "bytes_per_request": round(sectors * SECTOR_BYTES / lines, 3),
-            "port_sectors": round(port_sectors(sectors, written_bytes, lines) / lines, 3),
+            "bytes_per_request": round(share * sectors * SECTOR_BYTES / lines, 3),
+            "port_sectors": round(share * port_sectors(sectors, written_bytes, lines) / lines, 3),
         }
 
 

@@ -340,7 +340,8 @@ class Emitter:
                     written = width * tally.threads / tally.warps
                     cost["port_sectors"] = round(port_sectors(asked, written, lines) / cost["requests"], 3)
             if place[1] in self.runs:
-                cost |= self.runs[place[1]].costs(place[1], addresses, width)
+                share = 1.0 if abs(asked - of_pattern) <= SPREAD * of_pattern else asked / of_pattern
+                cost |= self.runs[place[1]].costs(place[1], addresses, width, share)
 
     def _bulk(self, one: MachineInstruction, op: str, place: Place, fields: dict[str, Any], cost: dict[str, Any]) -> None:
         """States what a bulk copy moves: lines, all at once. It occupies the memory pipeline as any other instruction does."""
