@@ -20,6 +20,9 @@ from warpsim.hardware.files import params_dir
 _EMPTY = "assert ctype errno locale malloc signal stdarg stdbool stddef stdio stdlib string time unistd"
 """Headers of C that hold nothing for a kernel, or what the compiler knows by itself."""
 
+_THRUST_OF_DEVICE = {f"thrust/{name}.h" for name in "complex functional pair tuple iterator/zip_iterator".split()}
+"""Headers of Thrust with types that kernels use. NVRTC compiles these, and not the others, which the host calls."""
+
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
 
@@ -78,7 +81,8 @@ def included(
             name = quoted or bracketed
             places = [each / name for each in (*([] if here is None else [here]), *folders)]
             path = next((path for path in places if path.is_file()), None)
-            if name.startswith("thrust/") or name.endswith("_interop.h"):  # what is called from the host
+            of_thrust = name.startswith("thrust/") and name not in _THRUST_OF_DEVICE
+            if of_thrust or name.endswith("_interop.h"):  # what is called from the host
                 headers[name] = b""
             if name in headers or name in texts or any((each / name).is_file() for each in toolkit):
                 continue

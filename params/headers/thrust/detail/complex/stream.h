@@ -1,0 +1,2 @@
+// Complex numbers are printed by the host.
+#pragma once
