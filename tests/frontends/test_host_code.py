@@ -112,7 +112,15 @@ CASES = {
     "what is for other systems": (
         "#if defined(WIN32) || defined(_WIN32)\nvoid f(HANDLE h) {\n#else\nvoid f(pthread_t h) {\n#endif\n}\n"
         "#ifndef _WIN32\nint g() {\n#else\nint g(int) {\n#endif\n}\n__device__ int d() { return 1; }",
-        "f g",
+        "pthread_t g",  # what never counts may stay
+    ),
+    "what is for other compilers": (
+        "#ifdef __HIPCC__\nvoid f(other_t h) {\n#else\nvoid f(stream_t h) {\n#endif\n}\n__device__ int d() { return 1; }",
+        "stream_t",
+    ),
+    "functions with the name of one for the device": (
+        "__device__ int f(int n);\n__host__ int f(float x) { return host(x); }\nint f(int n) { return n; }",
+        "host",
     ),
     "raw texts": ('void g() { puts(R"(\n{ " )"); }\n__device__ int d() { return 1; }', "g"),
     "separators of digits": ("void g() { int n = 1'024; if (c == '{') { n++; } }\n__device__ int d() { return 1; }", "g"),
@@ -342,7 +350,54 @@ def test_a_method_that_is_refused_leaves_its_type():
 
 def test_lines_are_those_of_the_compiler():
     """It does not take a form feed, as between the pages of old sources, for the end of a line."""
-    assert without_host_code("\f// page 2\nFILE *file;\nint n;\n", {}, {2})[0].split() == ["int", "n;"]
+    assert without_host_code("\f// page 2\nFILE *file;\nint n;\n", {}, {2})[0].split("\n")[1:3] == [" " * 11, "int n;"]
+
+
+@pytest.mark.parametrize(
+    ("source", "lines", "left"),
+    [
+        ("#if V\nusing H = a;\n#else\nusing H = b;\nusing F = c;\n#endif\nint n;\n", {4}, "using H = a; using F = c; int n;"),
+        ("#if V\nusing H = a;\n#else\nusing H = b;\n#endif\nFILE *f;\nint n;\n", {6}, "using H = a; using H = b; int n;"),
+        (
+            "#if V\nint f() {\n#elif W\nint f(int) {\n#if X\n#endif\n#else\nFILE *f() {\n#endif\n}\nint n;\n",
+            {8},
+            "int f() { int f(int) { int n;",
+        ),
+    ],
+    ids=["a part that is compiled", "a part that stands before", "a head of several"],
+)  # fmt: skip
+def test_parts_count_in_which_lines_are_refused(source, lines, left):
+    """NVRTC reads these, whatever their conditions say; the other parts stay, as it does not read them."""
+    kept = re.sub("#.*", "", without_host_code(source, {}, lines)[0]).split()
+    assert kept == left.split()
+
+
+@pytest.mark.usefixtures("compiler")
+def test_types_of_thrust_in_a_kernel(tmp_path):
+    path = tmp_path / "numbers.cu"
+    path.write_text(
+        "#include <iostream>\n#include <thrust/complex.h>\n#include <thrust/sort.h>\n#include <thrust/tuple.h>\n"
+        "using number = thrust::complex<float>;\n"
+        "__global__ void k(number *x) { thrust::tuple<number, int> a(x[threadIdx.x], 2); "
+        "x[threadIdx.x] = thrust::get<0>(a) * 2.f; }\n"
+        'int main() { std::cout << "k"; k<<<1, 32>>>(nullptr); }\n'
+    )
+    assert imported(path, "k").name == "k"
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_source_for_the_gpus_of_two_vendors(tmp_path):
+    """Which of them it is for, a macro of the source says."""
+    (tmp_path / "types.h").write_text(
+        "#ifdef __OTHER__\n#define OTHER 1\n#else\n#define OTHER 0\n#endif\n"
+        "#if OTHER\nusing real = other_real;\n#else\nusing real = float;\n#endif\n"
+        "#if OTHER\nusing stream_t = other_stream;\n#else\nusing stream_t = vendor_stream_t;\n#endif\n"
+        "struct Shape { __extension__ union { int n; unsigned m; }; };\n"
+    )
+    path = tmp_path / "two.cu"
+    path.write_text('#include "types.h"\n__global__ void k(real *x, Shape s) { if (threadIdx.x < s.m) x[threadIdx.x] = 1; }\n')
+    with pytest.warns(AssumptionWarning, match="is left out: types.h:14"):
+        assert imported(path, "k", args={"s.m": 64}).name == "k"
 
 
 @pytest.mark.usefixtures("compiler")

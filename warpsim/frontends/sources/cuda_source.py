@@ -27,7 +27,7 @@ from warpsim.frontends.sources.nvrtc import compile_apart, compile_instances
 _BY_ITSELF = "cuda_runtime.h", "stdint.h", "math.h", "limits.h", "algorithm"
 """Headers that nvcc includes by itself, or that many headers of the C++ library include."""
 
-_WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline", "-D__linux__=1"
+_WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline", "-D__extension__=", "-D__linux__=1"
 """Words of other compilers that nvcc knows, too, on Linux."""
 
 _ALL_FOR_DEVICE = "-default-device", "-w", *_WORDS, *(f"-include={name}" for name in _BY_ITSELF)

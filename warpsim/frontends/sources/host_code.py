@@ -15,6 +15,9 @@ from warpsim.frontends.brackets import end_of, without_templates
 _DEVICE = re.compile(r"\b(__global__|__device__|__constant__|__shared__|__managed__|constexpr|consteval)\b")
 """What makes a declaration one for the device, too."""
 
+_FOR_HOST = re.compile(r"\b__host__\b")
+"""What makes a declaration without such words one for the host, though a function of its name may be for the device."""
+
 _UNKNOWN_ANNOTATION = re.compile(r"\b_*[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\b[A-Z]{2,}\b")
 _NO_ANNOTATION = ("FILE", "NULL", "EXPORT", "DLL", "API", "WINAPI", "CALLBACK")
 """Words that may be macros for that, as they are not known, unless they end so."""
@@ -60,8 +63,9 @@ def without_host_code(source: str, macros: Mapping[str, str] | None = None, refu
     """Returns a source with blanks in place of functions of the host, and these functions.
 
     Lines keep their numbers. Declarations of functions, and variables of the C++ library, are left out, too. Functions for the
-    device, constexpr ones and those that a macro may annotate stay, as do types and other variables. Of parts under `#if` the
-    first one counts, unless its condition is 0, or asks for another system than Linux.
+    device, constexpr ones and those that a macro may annotate stay, as do types and other variables. Of parts under `#if` those
+    count in which NVRTC refuses lines, as it reads them; where it refuses none, the first one, unless its condition is 0, or
+    asks for another system than Linux, or for another compiler than that of CUDA.
 
     Args:
         source: the text.
@@ -69,13 +73,13 @@ def without_host_code(source: str, macros: Mapping[str, str] | None = None, refu
         refused: numbers of lines that NVRTC refuses. The declarations that they belong to are left out, unless they are
             annotated for the device: a type as a whole, as its other variables would have other places.
     """
-    plain = without_text(source)
+    plain = without_text(source, refused)
     found = list(_declarations(plain, {**(macros or {}), **macros_of(source)}))
     spans = [(one.begin, one.end) for one in found if one.of_host]
     for line in _places_of_lines(plain, refused):
         here = [one for one in found if one.begin < line.stop and one.end > line.start]
         spans += [one.within or (one.begin, one.end) for one in here if not one.of_device]
-    left_out = _united(spans)
+    left_out = _united([(_first_letter(plain, begin, end), end) for begin, end in spans])  # parts that do not count stand before
     edges = [0, *(edge for span in left_out for edge in span), len(source)]
     parts = [_blank(source, a, b) if number % 2 else source[a:b] for number, (a, b) in enumerate(pairwise(edges))]
     return "".join(parts), "\n".join(source[first:end].strip() for first, end in left_out)
@@ -88,6 +92,11 @@ def _places_of_lines(plain: str, numbers: Collection[int]) -> Iterator[range]:
         if number in numbers and line.strip():
             yield range(place + len(line) - len(line.lstrip()), place + len(line.rstrip()))
         place += len(line) + 1
+
+
+def _first_letter(plain: str, begin: int, end: int) -> int:
+    """Returns where a declaration begins behind blanks."""
+    return end - len(plain[begin:end].lstrip())
 
 
 def _united(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -140,8 +149,9 @@ def _declarations(plain: str, macros: Mapping[str, str]) -> Iterator[_Declaratio
             holds_values = "=" in without_templates(head, parentheses=True) or _ENUM.search(head) or follows in (",", "{")
             if ")" in head and not holds_values:
                 name = _NAME.search(without_templates(head))
-                of_host = not (is_for_device or _may_be_annotated(head) or (name and name[1] in declared))
-                yield _Declaration(begin, place + 1, of_host, is_for_device or (name is not None and name[1] in declared))
+                is_declared = name is not None and name[1] in declared and not _FOR_HOST.search(head)
+                of_host = not (is_for_device or _may_be_annotated(head) or is_declared)
+                yield _Declaration(begin, place + 1, of_host, is_for_device or is_declared)
                 begin = place + 1
         place += 1
     yield from _declared_by(_calls_of_macros(plain, begin, len(plain), macros), macros, of_device)
@@ -206,15 +216,21 @@ _TEXT = re.compile(
     |(?<!\w)'(?:\\.|[^'\\\n])*'""",
     flags=re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
-_FALSE = {"0", "_WIN32", "WIN32", "_WIN64", "WIN64", "_MSC_VER", "__APPLE__", "__MACOSX", "MACOSX", "__QNX__"}
-"""Words that are false in a condition: NVRTC compiles as on Linux."""
+_FALSE = {
+    "0", "_WIN32", "WIN32", "_WIN64", "WIN64", "_MSC_VER", "__APPLE__", "__MACOSX", "MACOSX", "__QNX__",
+    "__HIP__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_DEVICE_COMPILE__", "USE_ROCM",
+}  # fmt: skip
+"""Words that are false in a condition: NVRTC compiles as on Linux, and for GPUs of NVIDIA."""
 
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b[ \t]*(.*)", re.DOTALL)
 
 
-def without_text(source: str) -> str:
-    """Returns a source with blanks in place of comments, texts, directives and parts that do not count under `#if`."""
-    parts, at = [], 0
+def without_text(source: str, compiled: Collection[int] = ()) -> str:
+    """Returns a source with blanks in place of comments, texts, directives and parts that do not count under `#if`.
+
+    `compiled` are numbers of lines of which it is known that they count (`without_host_code`).
+    """
+    parts, at, known = [], 0, _known_parts(source, compiled)
     counts = [True]  # of each `#if` that is open: whether its present part counts
     counted = [True]  # whether a part of it has counted so far
     for found in _TEXT.finditer(source):
@@ -227,15 +243,38 @@ def without_text(source: str) -> str:
             continue
         word = condition[1]
         if word.startswith("if"):
-            counts.append(word == "ifndef" or not _never_holds(condition[2]))
+            counts.append(known.get(found.start(), word == "ifndef" or not _never_holds(condition[2])))
             counted.append(counts[-1])
         elif len(counts) > 1 and word == "endif":
             counts.pop()
             counted.pop()
         elif len(counts) > 1:
-            counts[-1], counted[-1] = not counted[-1], True
+            counts[-1], counted[-1] = known.get(found.start(), not counted[-1]), True
     parts.append(source[at:] if all(counts) else _spaces(source[at:]))
     return "".join(parts)
+
+
+def _known_parts(source: str, lines: Collection[int]) -> dict[int, bool]:
+    """Returns where parts under `#if` begin, and whether they count, where some have these lines: those do, and no others."""
+    known: dict[int, bool] = {}
+    conditions: list[list[int]] = []  # those that are open: where their parts begin
+    place, line = 0, 1
+    for found in _TEXT.finditer(source) if lines else ():
+        condition = _CONDITION.match(found[0]) if found["directive"] else None
+        if condition is None:
+            continue
+        first, line = line, line + source.count("\n", place, found.start())
+        if not set(lines).isdisjoint(range(first, line)):
+            known |= {parts[-1]: True for parts in conditions}
+        place = found.start()
+        if condition[1].startswith("if"):
+            conditions.append([place])
+        elif conditions and condition[1] == "endif":
+            parts = conditions.pop()
+            known |= {part: part in known for part in parts if not known.keys().isdisjoint(parts)}
+        elif conditions:
+            conditions[-1].append(place)
+    return known
 
 
 def _never_holds(condition: str) -> bool:
