@@ -410,6 +410,18 @@ def test_conditions_on_bits_beside_the_number_of_a_buffer_hold_as_often_as_they_
     assert counts(found)["fp64"] == pytest.approx(n - -(-n // 16), rel=1e-6)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [2, 4, 6, 7, 30])
+@pytest.mark.parametrize("shift", [0, 1, 3])
+def test_a_loop_with_barriers_that_makes_more_trips_each_time_makes_as_many_in_all(n, shift):
+    """All warps of a block make whole trips: one more in the last trips of the loop around it than in the first ones."""
+    inner = (".L_inner:", "BAR.SYNC.DEFER_BLOCKING 0x0", "IADD3 R4, R4, 0x1, RZ", f"SHF.R.U32.HI R5, RZ, {shift:#x}, R3")
+    test = ("ISETP.GT.AND P0, PT, R4, R5, PT", "@!P0 BRA `(.L_inner)")
+    rows = ("MOV R3, RZ", ".L_outer:", "MOV R4, RZ", *inner, *test, "DADD R6, R6, R6", "IADD3 R3, R3, 0x1, RZ")
+    found = kernel(*rows, f"ISETP.GE.AND P0, PT, R3, {n:#x}, PT", "@!P0 BRA `(.L_outer)", "EXIT")
+    assert (counts(found)["fp64"], counts(found)["barrier"]) == (n, sum(1 + (k >> shift) for k in range(n)))
+
+
 def asking(*rows, **given):
     """A loop whose warps look at memory in each trip."""
     return kernel(".L_loop:", ".line 5", "LDG.E R5, [R2.64]", "ISETP.NE.AND P0, PT, R5, RZ, PT", *rows, "EXIT", **given)

@@ -10,9 +10,9 @@ that come in the program (`come`) are followed beside the counts. Counts that ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from warpsim.frontends.machine_code.flow import Flow, place
 from warpsim.kernels.instruction import Cost, Instruction
 from warpsim.kernels.program import ends_with_exit
 from warpsim.kernels.statements import MAX_TRIPS, Conditional, Loop, Statement
-from warpsim.kernels.traversal import has_op, mapped
+from warpsim.kernels.traversal import has_op, mapped, walk
 
 Counts = NDArray[np.float64]
 
@@ -44,6 +44,23 @@ _MOSTLY = 0.5
 
 _NEARLY = 0.05
 """Relative difference of the executions of a side in the program from those that were counted that is not corrected."""
+
+
+@dataclass
+class _Fraction:
+    """A loop with barriers, which all warps of a block repeat equally often, whose mean trips are no whole number.
+
+    Attributes:
+        loop: the statement, with whole trips.
+        mean: its mean trips, at least 1.
+        note: what is said where it has whole trips; empty: nothing.
+        is_met: whether it has one trip more in some trips of the loop around it.
+    """
+
+    loop: Loop
+    mean: float
+    note: str
+    is_met: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,7 @@ class Structure:
         self.none = np.zeros_like(weights)
         self.innermost = flow.innermost()
         self.notes: list[str] = []
+        self.fractions: list[_Fraction] = []
 
     def body(self) -> list[Statement]:
         """Returns the statements of the whole program."""
@@ -98,6 +116,7 @@ class Structure:
         statements = self._sequence(self._items(None), here, here, top=True, members=tuple(range(self.specialised)))
         while ends_with_exit(statements):
             statements.pop()
+        self.notes += [one.note for one in self.fractions if one.note and not one.is_met]
         return statements
 
     def _items(self, loop: int | None) -> list[_Item]:
@@ -305,14 +324,61 @@ class Structure:
         if low >= 1 and high > low and not has_barrier and _are_even(each, (self.weights * entries)[entries > 0], low, high):
             return [Loop(body=tuple(body), trips=(low, high))]
         for_all = max(1, round(mean)) if has_barrier else mean  # warps of a block must come to a barrier equally often
-        if high - low > max(1.0, _UNEVEN * mean) or abs(mean - for_all) > _UNEVEN * mean:
-            trips = f"{each.min():g} to {each.max():g} trips, by warp: {for_all:.4g} stand for all"
-            self.notes.append(f"the loop at {place(self.flow.function, self.flow.blocks[header].code[0])}: {trips}")
+        trips = f"{each.min():g} to {each.max():g} trips, by warp" if each.max() > each.min() else f"{mean:g} trips"
+        note = f"the loop at {place(self.flow.function, self.flow.blocks[header].code[0])}: {trips}: {for_all:.4g} stand for all"
+        differ = high - low > max(1.0, _UNEVEN * mean)
+        note_if_whole = note if not differ and abs(mean - for_all) > _UNEVEN * mean else ""
         whole, part = math.floor(mean + 1e-9), mean - math.floor(mean + 1e-9)
-        if (whole and part < max(0.02, 0.02 * whole)) or whole >= _LONG_LOOP or has_barrier:
+        is_whole = (whole and part < max(0.02, 0.02 * whole)) or whole >= _LONG_LOOP
+        self.notes += [note] if differ else []
+        if has_barrier and whole and not is_whole and not self._fractions_in(body):
+            loop = Loop(body=tuple(body), trips=round(for_all))
+            self.fractions.append(_Fraction(loop, mean, note_if_whole))
+            return [loop]
+        if has_barrier:
+            self.notes += [note_if_whole] if note_if_whole else []
+            return self._in_parts(body, round(for_all))
+        if is_whole:
             return _repeated(body, max(1, round(mean)))
         once = Conditional(then=tuple(body), probability=part)
         return [*_repeated(body, whole), once] if whole else [once]
+
+    def _in_parts(self, body: list[Statement], trips: int) -> list[Statement]:
+        """Returns a body that is repeated: in the last trips the loops with a fraction of a trip have one trip more.
+
+        So loops over stages, such as those of a bitonic sort, execute as much as on average, and all warps the same.
+        """
+        inside = self._fractions_in(body)
+        if trips == 1 or not inside:
+            return _repeated(body, trips)
+        more = {id(one.loop): trips - round(trips * (one.mean % 1)) for one in inside}  # from which trip on they have one more
+        edges = sorted({0, *more.values(), trips})
+        out: list[Statement] = []
+        for begin, end in pairwise(edges):
+            own = {id(one.loop): math.floor(one.mean) + (begin >= more[id(one.loop)]) for one in inside}
+            out += _repeated(_with_trips(body, own), end - begin)
+        for one in inside:
+            one.is_met = True
+        return out
+
+    def _fractions_in(self, body: list[Statement]) -> list[_Fraction]:
+        """Returns the loops of a body with a fraction of a trip."""
+        known = {id(one.loop): one for one in self.fractions}
+        return [known[id(one)] for _, one in walk(tuple(body)) if id(one) in known]
+
+
+def _with_trips(statements: Iterable[Statement], trips: Mapping[int, int]) -> list[Statement]:
+    """Returns statements in which some loops, by their identity, have other numbers of trips."""
+    out: list[Statement] = []
+    for one in statements:
+        if isinstance(one, Loop):
+            out += _repeated(list(one.body), trips[id(one)]) if id(one) in trips else [one]
+        elif isinstance(one, Conditional):
+            sides = {"then": tuple(_with_trips(one.then, trips)), "orelse": tuple(_with_trips(one.orelse, trips))}
+            out.append(one.model_copy(update=sides))
+        else:
+            out.append(one)
+    return out
 
 
 def _rounded(trips: Counts) -> Counts:
