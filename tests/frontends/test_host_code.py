@@ -270,11 +270,17 @@ def test_each_short_header_compiles_alone_and_twice(name):
         "#if !defined(__linux__)\n#error other systems\n#endif | x[0] = 1;",
         "#include <cub/cub.cuh> | __shared__ typename cub::BlockReduce<float, 128>::TempStorage t; "
         "x[0] = cub::BlockReduce<float, 128>(t).Sum(x[threadIdx.x]);",
+        "#include <cub/cub.cuh> | __shared__ typename cub::BlockExchange<float, 128, 2>::TempStorage t; "
+        "float a[2] = {x[0], x[1]}; cub::BlockExchange<float, 128, 2>(t).StripedToBlocked(a, a); x[threadIdx.x] = a[0];",
+        "#include <torch/extension.h> | std::common_type<float, int>::type a = x[0]; x[1] = a;",
+        "#include <thrust/sort.h> | thrust::tuple<int, float> a(1, x[0]); thrust::pair<float, int> b(x[2], 1); "
+        "x[1] = thrust::get<1>(a) + b.first;",
         "#include <mma.h> | nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c; "
         "nvcuda::wmma::fill_fragment(c, 0.f); nvcuda::wmma::store_matrix_sync(x, c, 16, nvcuda::wmma::mem_row_major);",
         "#include <cuda/barrier> | __shared__ cuda::barrier<cuda::thread_scope_block> b; if (!threadIdx.x) init(&b, 128);",
     ],
-    ids=["cooperative_groups", "limits", "algorithm", "cmath", "limits of a library", "linux", "cub", "mma", "barrier"],
+    ids=["cooperative_groups", "limits", "algorithm", "cmath", "limits of a library", "linux", "cub", "cub exchange",
+         "types of a library", "thrust", "mma", "barrier"],
 )
 def test_headers_that_kernels_use(lines):
     head, _, body = lines.partition(" | ")

@@ -40,7 +40,12 @@ _BY_NAME = {
     "cuda_fp16.h": re.compile(r"\b(?:__)?half2?\b"),
     "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat162?\b"),
     "limits": re.compile(r"\bstd::numeric_limits\b"),
-    "type_traits": re.compile(r"\bstd::(?:is_|enable_if|conditional|decay|remove_|integral_|true_type|false_type)"),
+    "thrust/pair.h": re.compile(r"\bthrust::(?:make_)?pair\b"),
+    "thrust/tuple.h": re.compile(r"\bthrust::(?:make_)?tuple\b"),
+    "type_traits": re.compile(
+        r"\bstd::(?:is_|enable_if|conditional|decay|remove_|add_|make_(?:un)?signed|common_type|underlying_type|void_t|integral_"
+        r"|true_type|false_type)"
+    ),
 }
 """Headers that those of other libraries bring, and the names that tell so."""
 
