@@ -121,7 +121,6 @@ def serve(machine, state, begin, end, now):
     clock = state.clock[0]
     if clock.outgoing > 0:
         count = sort_outgoing(state, begin, end)
-        draw_latencies(machine, state, count)
         for place in range(count):
             accept(machine, state, state.outgoing[at(state.order[at(place)])], end)
         forget_outgoing(state, end, count)
@@ -133,39 +132,17 @@ def serve(machine, state, begin, end, now):
 
 
 @inline
-def draw_latencies(machine, state, count):
-    """Draws whether each access hits L2, and the unloaded latency of each that does not depend on the present load.
-
-    Nothing here depends on another access, so that the processor looks up several of them in the tables at a time.
-    """
-    for place in range(count):
-        outgoing = state.outgoing[at(state.order[at(place)])]
-        detail = machine.details[at(outgoing.step)]
-        if outgoing.warp >= 0:
-            outgoing.in_l2 = memory.hits_l2(outgoing.stream, detail)
-        if machine.chip[0].memory != _MEASURED:
-            outgoing.unloaded = memory.unloaded(machine, state, outgoing.stream, outgoing.cycle, detail, outgoing.in_l2 != 0)
-
-
-@inline
-def unloaded_latency(machine, state, outgoing, detail):
-    """Returns the unloaded latency of an access, which is drawn by now if it does not depend on the present load."""
-    if machine.chip[0].memory != _MEASURED:
-        return outgoing.unloaded
-    return memory.unloaded(machine, state, outgoing.stream, outgoing.cycle, detail, outgoing.in_l2 != 0)
-
-
-@inline
 def accept(machine, state, outgoing, end):
     """Serves an access whose return is known at once; of any other, sends the requests on to stage 2.
 
     Those that arrive there before cycle `end` are served next.
     """
-    step, cycle, of_echo, in_l2 = np.int64(outgoing.step), outgoing.cycle, outgoing.warp < 0, outgoing.in_l2 != 0
+    step, cycle, of_echo = np.int64(outgoing.step), outgoing.cycle, outgoing.warp < 0
     detail, kind = machine.details[at(step)], np.int64(machine.program[at(step)].kind)
     time = cycle + (_ECHO_LATE if of_echo else 0.0)
     stream = advance(outgoing.stream) if of_echo else memory.before_requests(outgoing.stream, detail)
-    base = unloaded_latency(machine, state, outgoing, detail)
+    in_l2 = outgoing.in_l2 != 0 if of_echo else memory.hits_l2(outgoing.stream, detail)
+    base = memory.unloaded(machine, state, outgoing.stream, cycle, detail, in_l2)
     if not (of_echo or in_l2):
         state.tally[0].moved_bytes += detail.requests * detail.request_bytes
     if in_l2 or machine.chip[0].memory != _QUEUE:
@@ -181,7 +158,7 @@ def accept(machine, state, outgoing, end):
     send_all(machine, state, place, stream, time, detail)
     if of_echo or not is_awaited(kind, detail):
         return
-    if access.served >= end or not is_the_last(machine, state.warps[at(outgoing.warp)]):  # else its return is noted next
+    if not needs_the_return_alone(machine, state, outgoing.warp, access.served < end):
         note_sent(machine, state, outgoing.warp, step, cycle, access.served)
 
 
@@ -249,6 +226,20 @@ def note_all_served(machine, state, sm):
         access, left = state.accesses[at(place)], place != last
         note_served(machine, state, np.int64(access.warp), np.int64(access.step), access.cycle, access.served, return_of(access))
         place = np.int64(access.following)
+
+
+@inline
+def needs_the_return_alone(machine, state, index, served_next):
+    """Returns whether it is of no use to a warp in which cycle its access is served, but only when that is back.
+
+    It is the last one not known to the warp, and either its return is noted next, or the warp is pending: then it does nothing
+    before the access is back. Only a counter may let it go as soon as it is known when the access is served.
+    """
+    chip = machine.chip[0]
+    if not is_the_last(machine, state.warps[at(index)]):
+        return False
+    is_pending = (state.sms[at(sm_of(chip, index))].pending & bit(slot_of(chip, index))) != NONE
+    return (is_pending and not has_hints(machine.hints)) or served_next
 
 
 @inline

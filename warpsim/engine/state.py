@@ -116,8 +116,7 @@ OUTGOING = np.dtype(  # an access of a warp, or of an echo, that leaves its SM
         ("queued", "i8"),  # cycles that it waited in the queue of its unit
         ("number", "i8"),  # among the accesses of its warp slot, or of the echo, of a slice
         ("step", "i4"),
-        ("in_l2", "i4"),  # 1 if it hits L2; of an echo from the start, of others once it has been drawn
-        ("unloaded", "f8"),  # cycles: its latency in an idle memory, once it has been drawn
+        ("in_l2", "i4"),  # of an echo: 1 if it hits L2, which is drawn of all others once they are looked at
     ]
 )
 
