@@ -421,7 +421,7 @@ def test_a_stencil_finds_the_rows_of_its_block_in_l1():
     one are no more in L2.
     """
     accesses = [one.access for one in load("stencil", caches="h100") if one.op == "load"]
-    rows = [one for one in accesses if abs(one.l1_hit - 7 / 8) < 0.003]
+    rows = [one for one in accesses if abs(one.l1_hit - 7 / 8) < 0.01]  # blocks at the edges find a little less
     assert len(rows) >= 8 and min(one.l2_hit for one in rows) > 0.95
 
 
@@ -482,12 +482,34 @@ def test_blocks_at_the_edges_of_a_small_grid_stand_for_those_of_their_shape(comp
         return np.array([(one.access.l1_hit, one.access.l2_hit) for one in only(kernel, Instruction) if one.access])
 
     source, launch = EDGES[which]
+    of_all = hits_of_accesses()  # as a small launch
     with monkeypatch.context() as patch:
+        patch.setattr(reuse, "_SHARE_OF_SMALL_LAUNCHES", 0)
         patch.setattr(reuse, "_walked_of_some", None)
-        found = hits_of_accesses()
+        assert hits_of_accesses() == pytest.approx(of_all, abs=0.01)
     monkeypatch.setattr(Recorder, "first_patterns", lambda recorder: None)
-    assert found == pytest.approx(hits_of_accesses(), abs=0.01)
-    assert found.max() > 0.85
+    assert hits_of_accesses() == pytest.approx(of_all, abs=0.01)
+    assert of_all.max() > 0.85
+
+
+def test_blocks_of_a_few_sms_are_as_far_apart_as_the_chip_has_sms(compiler, monkeypatch):
+    """Blocks of one SM of an A100, which has 108, read the same rows of `y` here, and those of neighbouring SMs do not."""
+    source = """
+    __global__ void sums(float *x, const float *y, int trips)
+    {
+        const float *row = y + blockIdx.x % 108 * 4096 + threadIdx.x;
+        float sum = 0;
+        for (int i = 0; i < trips; i++)
+            sum += row[i * 128];
+        x[blockIdx.x * 128 + threadIdx.x] = sum;
+    }"""
+    for name, value in (("_SHARE_OF_SMALL_LAUNCHES", 0), ("FEW_THREADS", 16384)):
+        monkeypatch.setattr(reuse, name, value)
+    monkeypatch.setattr(recorder, "_MOST_ADDRESSES", 100_000)
+    for name in ("moved_by_instruction", "moved_by_call"):
+        monkeypatch.setattr(reuse, name, lambda *_: None)
+    kernel = ws.kernels.from_cuda(source, "sm_80", launch=(1728, 128), args={"trips": 32})
+    assert min(one.access.l1_hit for one in only(kernel, Instruction) if one.op == "load") > 0.8
 
 
 def test_the_first_trips_of_a_loop_do_not_stand_for_all_in_l1(compiler):

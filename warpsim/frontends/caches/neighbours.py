@@ -20,8 +20,8 @@ _MOST_THREADS_OF_FIRSTS, _THREADS_TOGETHER = 1_500_000, 65_536
 """Threads that are executed for the sake of the first calls of instructions, as many as in four waves of the largest chip; and
 those of them that are executed together."""
 
-_MOST_WORK_OF_SHIFTS = 600_000_000
-"""Instructions of threads that are executed for the sake of where each call begins, about."""
+_MOST_WORK = 600_000_000
+"""Instructions of threads that are executed for the sake of the first calls, or of where each call begins, about."""
 
 _MOST_APART = 1 / 32
 """Share of blocks whose threads are not all moved by the same, at most, where an address wraps."""
@@ -31,18 +31,29 @@ _MOST_SHAPES = 12
 
 
 class Firsts(UntilEnough):
-    """An evaluator that keeps the addresses of the first call of each instruction."""
+    """An evaluator that keeps the addresses of the first call of each instruction in each block, and how many calls were before.
+
+    It ends once each instruction has made a call in a block.
+    """
 
     def __init__(self, given: Given, blocks: list[BlockIndex], like: Recorder) -> None:
         super().__init__(given, blocks, like.evaluation, made_up=like.bases is not None)
-        self.numbers, self.rows = like.numbers, dict[int, Values]()
+        self.numbers, self.threads = like.numbers, like.threads
+        self.calls = np.zeros(len(like.numbers), np.int64)
+        self.rows = np.full((len(like.numbers), len(blocks), like.threads), -1)
+        self.before = np.zeros((len(like.numbers), len(blocks)), np.int64)
+        self.awaited = np.ones((len(like.numbers), len(blocks)), np.bool_)
 
     def _access(self, number: int, step: Step, active: Mask) -> None:
-        place = number, step.index
-        if place not in self.numbers or self.numbers[place] in self.rows or not active.any():
+        at = self.numbers.get((number, step.index))
+        if at is None or not active.any():
             return
-        self.rows[self.numbers[place]] = np.where(active, self.whole_addresses(place, step), -1)
-        if len(self.rows) == len(self.numbers):
+        begin = self.awaited[at] & active.reshape(-1, self.threads).any(axis=1)
+        if begin.any():
+            row = np.where(active, self.whole_addresses((number, step.index), step), -1).reshape(-1, self.threads)
+            self.rows[at, begin], self.before[at, begin], self.awaited[at, begin] = row[begin], self.calls[at], False
+        self.calls[at] += 1
+        if self.calls.all():
             raise EnoughError
 
 
@@ -72,7 +83,7 @@ class Shifts(UntilEnough):
             raise EnoughError
         lane = int((rows[0] >= 0).argmax())
         self.shifts.append(np.where(rows[1:, lane] >= 0, rows[1:, lane] - rows[0, lane], 0))
-        patterns = patterns_of(rows)[1]
+        _, patterns = patterns_of(rows, np.zeros(len(rows), np.int64))
         self.apart.append(int((patterns != patterns[0]).sum()))
         if len(self.shifts) == self.asked:
             raise EnoughError
@@ -137,11 +148,11 @@ def _moved_from(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Mo
     parts = []
     for begin in range(0, len(order), together):
         firsts = Firsts(given, [*recorder.blocks, *order[begin : begin + together]], recorder)
+        firsts.most_executed = min(firsts.most_executed, _MOST_WORK // (len(order) * recorder.threads))
         firsts.runs_to_the_end()
-        if len(firsts.rows) < len(recorder.numbers):
+        if not firsts.calls.all():
             return None
-        rows = (firsts.rows[number].reshape(-1, recorder.threads) for number in range(len(recorder.numbers)))
-        begins, patterns = (np.stack(each, axis=1) for each in zip(*map(patterns_of, rows), strict=True))
+        begins, patterns = (np.stack(each, axis=1) for each in zip(*map(patterns_of, firsts.rows, firsts.before), strict=True))
         like = (patterns[count:, None] == patterns[:count]).all(axis=2).argmax(axis=1)  # the first one if it is like none
         is_known = (patterns[:count] != 0) | (recorded == 0)
         as_one = (patterns[count:] == patterns[like]) & is_known[like]
@@ -155,7 +166,7 @@ def moved_by_call(given: Given, recorder: Recorder, order: list[BlockIndex], cal
     """Returns the same where calls of an instruction are moved differently; None: it may also take too long."""
     last = int(calls.max(initial=-1)) + 1  # 0 where the recorder's first block makes no call
     work = recorder.executed * last / len(recorder.calls) * len(order) * recorder.threads
-    if not last or recorder.gaps or recorder.most_trips is not None or work > _MOST_WORK_OF_SHIFTS:
+    if not last or recorder.gaps or recorder.most_trips is not None or work > _MOST_WORK:
         return None
     found: list[Values] = []
     apart, together = np.zeros(last), max(1, _THREADS_TOGETHER // recorder.threads)

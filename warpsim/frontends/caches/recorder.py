@@ -135,11 +135,15 @@ class Recorder(UntilEnough):
         None: there are blocks of the same patterns whose addresses do not differ by the same in all calls of an instruction. So
         they do where the index of a block is divided into those of a tile, as in most products of matrices.
         """
-        of_calls = [patterns_of(row.reshape(len(self.blocks), self.threads)) for _, row in self.calls]
-        begins, patterns = (np.stack(each) for each in zip(*of_calls, strict=True))
         number, all_blocks = np.array([number for number, _ in self.calls]), np.arange(len(self.blocks))
         calls = [np.flatnonzero(number == each) for each in range(len(self.facts))]
-        first = np.stack([each[(patterns[each] != 0).argmax(axis=0)] for each in calls])
+        before = np.zeros(len(number), np.int64)
+        for each in calls:
+            before[each] = np.arange(len(each))
+        rows = (row.reshape(len(self.blocks), self.threads) for _, row in self.calls)
+        of_calls = [patterns_of(row, np.full(len(self.blocks), many)) for row, many in zip(rows, before, strict=True)]
+        begins, patterns = (np.stack(each) for each in zip(*of_calls, strict=True))
+        first = np.stack([each[(patterns[each] != 0).argmax(axis=0)] for each in calls])  # of each instruction, in each block
         found: Values = patterns[first, all_blocks].T
         like = (found[:, None] == found).all(axis=2).argmax(axis=1)
         moved = np.where(patterns != 0, begins - begins[first, all_blocks][number], 0)
@@ -155,8 +159,9 @@ class Recorder(UntilEnough):
     def first_calls(self, most: int) -> Values:
         """Returns the numbers of the first calls, so many; where warps have tasks of their own, so many of each warp.
 
-        Where these lack an instruction, or have but a few trips of a loop behind another one, they are those of the first trips
-        of each loop; and where these lack all loads, or all stores, as many of each.
+        Where these lack an instruction, the calls of those that make only one are among them. Where they lack one all the same,
+        or have but a few trips of a loop behind another one, they are those of the first trips of each loop; and where these
+        lack all loads, or all stores, as many of each.
         """
         made = np.stack([(row[: self.threads].reshape(-1, WARP_LANES) >= 0).any(axis=1) for _, row in self.calls])
         made, chosen = made[:, made.any(axis=0)], np.arange(0)
@@ -165,7 +170,9 @@ class Recorder(UntilEnough):
         of_kinds = [by_trip[kinds[by_trip] == kind] for kind in np.unique(kinds)]
         ranks = np.concatenate([np.arange(len(each)) for each in of_kinds])
         by_kind = np.concatenate(of_kinds)[np.argsort(ranks, kind="stable")]
-        for order in (np.arange(len(self.calls)), by_trip, by_kind):
+        numbers = np.array([number for number, _ in self.calls])
+        by_repetition = np.argsort(np.bincount(numbers)[numbers] > 1, kind="stable")  # first those that are not repeated
+        for order in (np.arange(len(self.calls)), by_repetition, by_trip, by_kind):
             is_first = np.arange(len(order))[:, None] < most if have_common else made[order].cumsum(axis=0) <= most
             chosen = np.sort(order[(is_first & (made[order] | have_common)).any(axis=1)])
             is_whole = self._kept(chosen).all() and not self.cut_short(chosen)

@@ -9,6 +9,7 @@ their share of L2.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -40,8 +41,14 @@ accesses of two waves go before further waves, since later accesses displace dat
 _FEWEST_CALLS, _CALLS_FOR_LOADS = 32, 128
 """First accesses of a block that are walked in any case; and as many as are walked for the sake of loads that come later."""
 
+_FEW_AT_EDGES = 1 / 8
+"""Share of the blocks of a grid that lie at its edges, at most, where those within it stand for them."""
+
 _FAR_SHARES = (0.23, 0.81)
 """Where in a grid those blocks are that tell whether addresses are affine in the block index all over it."""
+
+_SHARE_OF_SMALL_LAUNCHES = 0.5
+"""Launches that are executed as a whole make so many of the accesses that can be recorded, at most."""
 
 _MOST_NAMED = 8
 """Places that a note names."""
@@ -77,7 +84,14 @@ def hits_of(
         return Recorder(given, waits, tick, blocks, evaluation, asked, made_up=made_up)
 
     recorder = recorder_of(_neighbours(geometry))
-    walked = _walked(given, recorder, recorder_of, caches, wave) if recorder.execute_blocks() else {}
+    walked: dict[Place, Hits] | None = {}
+    if recorder.execute_blocks():
+        if geometry.blocks * recorder.threads <= _SHARE_OF_SMALL_LAUNCHES * recorder.threads_at_most():
+            recorder = recorder_of(_middle(geometry, geometry.blocks))
+            recorder.execute_blocks()
+            walked = _by_place(recorder, _walked_of_some(recorder, caches, caches.sms, geometry.blocks))
+        else:
+            walked = _walked(given, recorder, recorder_of, caches, wave)
     found = walked or {}
     if walked is None:  # some SMs stand for all
         resident = min(caches.resident, -(-geometry.blocks // caches.sms))
@@ -86,10 +100,10 @@ def hits_of(
         most = max(1, min(caches.sms, threads // (of_an_sm * geometry.block_warps * WARP_LANES)))
         few = replace(caches, resident=resident)
         for sms in dict.fromkeys((most, 1)):  # of fewer blocks more can be executed
-            count = min(geometry.blocks, sms * of_an_sm)
-            recorder = recorder_of(_middle(geometry, count))
+            blocks = _of_some_sms(geometry, caches.sms, sms, of_an_sm)
+            recorder = recorder_of(blocks)
             if recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
-                found = _by_place(recorder, _walked_of_some(recorder, few, count, min(sms, count), geometry.blocks)) | found
+                found = _by_place(recorder, _walked_of_some(recorder, few, min(sms, len(blocks)), geometry.blocks)) | found
             if recorder.complete or not recorder.missing:
                 break
     if recorder.complete:  # what is not recorded is executed by other blocks only
@@ -155,9 +169,11 @@ def _walked(
     if recorder.cut_short(np.arange(len(first_calls(recorder, most_lines)))):
         waves, most_lines = min(waves, _FEWEST_WAVES), _MOST_OF_SEVERAL_LOOPS
     order = all_blocks = _middle(geometry, min(geometry.blocks, wave * waves))
-    like, calls = np.zeros(len(order), np.int64), first_calls(recorder, most_lines)
-    if step is None and (found := moved_by_instruction(given, recorder, recorder_of, order)) is not None:
-        recorder, order, like = found.recorder, found.blocks, found.like
+    like, calls, found = np.zeros(len(order), np.int64), first_calls(recorder, most_lines), None
+    if step is None or _share_at_edges(geometry) > _FEW_AT_EDGES:
+        found = moved_by_instruction(given, recorder, recorder_of, order)
+    if found is not None:
+        recorder, order, like, step = found.recorder, found.blocks, found.like, None
         calls = first_calls(recorder, most_lines)
         moved = found.further[:, [recorder.calls[call][0] for call in calls]]
     elif step is None and (moved := moved_by_call(given, recorder, order, calls)) is None:
@@ -170,18 +186,39 @@ def _walked(
     return _by_place(recorder, walked)
 
 
-def _walked_of_some(recorder: Recorder, caches: Caches, count: int, sms: int, blocks: int) -> dict[int, Hits]:
-    """Walks all that is recorded of consecutive blocks, on a few SMs, of the blocks of a launch; returns as `_walked`."""
-    all_calls, none = np.arange(len(recorder.calls)), np.zeros((count, 3), np.int64)
-    accesses = recorder.accesses(np.arange(count), np.arange(count), none, None, None, all_calls)
+def _walked_of_some(recorder: Recorder, caches: Caches, sms: int, blocks: int) -> dict[int, Hits]:
+    """Walks all that is recorded of the blocks of so many SMs, of the blocks of a launch; returns hits by number."""
+    all_calls, all_blocks = np.arange(len(recorder.calls)), np.arange(len(recorder.blocks))
+    none = np.zeros((len(all_blocks), 3), np.int64)
+    accesses = recorder.accesses(all_blocks, all_blocks, none, None, None, all_calls)
     return hits(accesses, caches, sms, blocks, recorder.excerpt(all_calls), complete=recorder.complete)
 
 
 def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
     """Returns consecutive blocks in the middle of a grid, in the order in which they start."""
     first = (geometry.blocks - count) // 2
+    return [_index_of(geometry, number) for number in range(first, first + count)]
+
+
+def _share_at_edges(geometry: Geometry) -> float:
+    """Returns the share of the blocks of a grid that are the first or the last ones in a dimension."""
+    return 1.0 - math.prod(max(size - 2, 0) / size for size in geometry.grid if size > 1)
+
+
+def _of_some_sms(geometry: Geometry, sms: int, some: int, of_an_sm: int) -> list[BlockIndex]:
+    """Returns so many blocks of each of some neighbouring SMs of a chip, in the order in which they start.
+
+    The SMs of the chip take blocks in turn, so that those of one SM are as far apart as there are SMs.
+    """
+    first = max(0, (geometry.blocks - sms * of_an_sm) // 2)
+    starts = range(first, min(geometry.blocks, first + sms * of_an_sm), sms)
+    return [_index_of(geometry, at + n) for at in starts for n in range(some) if at + n < geometry.blocks]
+
+
+def _index_of(geometry: Geometry, number: int) -> BlockIndex:
+    """Returns the index of the block of a number, by the order in which blocks start."""
     width, height, _ = geometry.grid
-    return [(n % width, n // width % height, n // (width * height)) for n in range(first, first + count)]
+    return number % width, number // width % height, number // (width * height)
 
 
 def _neighbours(geometry: Geometry) -> list[BlockIndex]:

@@ -42,18 +42,18 @@ def kind_of(one: MachineInstruction, space: str | None = "global") -> int:
     return BYPASS_L1 if is_past_l1(one) or "STRONG" in one.opcode.split(".") else CACHED
 
 
-def patterns_of(rows: Values) -> tuple[Values, Values]:
+def patterns_of(rows: Values, before: Values) -> tuple[Values, Values]:
     """Returns for each block, a row, the address of its first thread that accesses, and a number for the pattern of all threads.
 
-    Blocks of the same pattern access the same, moved by one distance. The pattern is 0, and the address too, where no thread
-    accesses.
+    Blocks of the same pattern access the same, moved by one distance, and have made as many calls `before`. The pattern is 0, and
+    the address too, where no thread accesses.
     """
     active = rows >= 0
     accesses = active.any(axis=1)
     begins = np.where(accesses, rows[np.arange(len(rows)), active.argmax(axis=1)], 0)
     relative = np.where(active, rows - begins[:, None], _NO_ACCESS)
-    weights = np.random.default_rng(0).integers(_NO_ACCESS, size=rows.shape[1], dtype=np.int64)
-    return begins, np.where(accesses, relative @ weights | 1, 0)
+    weights = np.random.default_rng(0).integers(_NO_ACCESS, size=rows.shape[1] + 1, dtype=np.int64)
+    return begins, np.where(accesses, (relative @ weights[1:] + before * weights[0]) | 1, 0)
 
 
 class EnoughError(Exception):
