@@ -485,7 +485,7 @@ def test_blocks_at_the_edges_of_a_small_grid_stand_for_those_of_their_shape(comp
     of_all = hits_of_accesses()  # as a small launch
     with monkeypatch.context() as patch:
         patch.setattr(reuse, "_SHARE_OF_SMALL_LAUNCHES", 0)
-        patch.setattr(reuse, "_walked_of_some", None)
+        patch.setattr(reuse, "_walked_as_recorded", None)
         assert hits_of_accesses() == pytest.approx(of_all, abs=0.01)
     monkeypatch.setattr(Recorder, "first_patterns", lambda recorder: None)
     assert hits_of_accesses() == pytest.approx(of_all, abs=0.01)

@@ -83,32 +83,41 @@ def hits_of(
     def recorder_of(blocks: list[BlockIndex]) -> Recorder:
         return Recorder(given, waits, tick, blocks, evaluation, asked, made_up=made_up)
 
-    recorder = recorder_of(_neighbours(geometry))
-    walked: dict[Place, Hits] | None = {}
+    recorder, found = recorder_of(_neighbours(geometry)), dict[Place, Hits]()
     if recorder.execute_blocks():
         if geometry.blocks * recorder.threads <= _SHARE_OF_SMALL_LAUNCHES * recorder.threads_at_most():
             recorder = recorder_of(_middle(geometry, geometry.blocks))
             recorder.execute_blocks()
-            walked = _by_place(recorder, _walked_of_some(recorder, caches, caches.sms, geometry.blocks))
+            found = _walked_as_recorded(recorder, caches, caches.sms, geometry.blocks)
+        elif (walked := _walked(given, recorder, recorder_of, caches, wave)) is not None:
+            found = walked
         else:
-            walked = _walked(given, recorder, recorder_of, caches, wave)
-    found = walked or {}
-    if walked is None:  # some SMs stand for all
-        resident = min(caches.resident, -(-geometry.blocks // caches.sms))
-        of_an_sm = resident * (2 if geometry.blocks > caches.sms * resident else 1)
-        threads = max(FEW_THREADS, recorder.threads_at_most())
-        most = max(1, min(caches.sms, threads // (of_an_sm * geometry.block_warps * WARP_LANES)))
-        few = replace(caches, resident=resident)
-        for sms in dict.fromkeys((most, 1)):  # of fewer blocks more can be executed
-            blocks = _of_some_sms(geometry, caches.sms, sms, of_an_sm)
-            recorder = recorder_of(blocks)
-            if recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
-                found = _by_place(recorder, _walked_of_some(recorder, few, min(sms, len(blocks)), geometry.blocks)) | found
-            if recorder.complete or not recorder.missing:
-                break
+            recorder, found = _walked_on_some_sms(geometry, recorder, recorder_of, caches)
     if recorder.complete:  # what is not recorded is executed by other blocks only
         asked = [each for each in asked if each in recorder.numbers]
     return found | _estimated(given.flow, evaluation, [each for each in asked if each not in found], found, notes)
+
+
+def _walked_on_some_sms(
+    geometry: Geometry, recorder: Recorder, recorder_of: Callable[[list[BlockIndex]], Recorder], caches: Caches
+) -> tuple[Recorder, dict[Place, Hits]]:
+    """Executes and walks up to two waves of blocks of some SMs, which stand for all; returns what has recorded them, and the hits.
+
+    `recorder` has recorded some blocks before.
+    """
+    resident, found = min(caches.resident, -(-geometry.blocks // caches.sms)), dict[Place, Hits]()
+    of_an_sm = resident * (2 if geometry.blocks > caches.sms * resident else 1)
+    threads = max(FEW_THREADS, recorder.threads_at_most())
+    most = max(1, min(caches.sms, threads // (of_an_sm * geometry.block_warps * WARP_LANES)))
+    for sms in dict.fromkeys((most, 1)):  # of fewer blocks more can be executed
+        blocks = _of_some_sms(geometry, caches.sms, sms, of_an_sm)
+        recorder = recorder_of(blocks)
+        if recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
+            few = replace(caches, resident=resident)
+            found = _walked_as_recorded(recorder, few, min(sms, len(blocks)), geometry.blocks) | found
+        if recorder.complete or not recorder.missing:
+            break
+    return recorder, found
 
 
 def _by_place(recorder: Recorder, walked: Mapping[int, Hits]) -> dict[Place, Hits]:
@@ -186,12 +195,13 @@ def _walked(
     return _by_place(recorder, walked)
 
 
-def _walked_of_some(recorder: Recorder, caches: Caches, sms: int, blocks: int) -> dict[int, Hits]:
-    """Walks all that is recorded of the blocks of so many SMs, of the blocks of a launch; returns hits by number."""
+def _walked_as_recorded(recorder: Recorder, caches: Caches, sms: int, blocks: int) -> dict[Place, Hits]:
+    """Walks all that is recorded of the blocks of so many SMs, of the blocks of a launch; returns the hits of each access."""
     all_calls, all_blocks = np.arange(len(recorder.calls)), np.arange(len(recorder.blocks))
     none = np.zeros((len(all_blocks), 3), np.int64)
     accesses = recorder.accesses(all_blocks, all_blocks, none, None, None, all_calls)
-    return hits(accesses, caches, sms, blocks, recorder.excerpt(all_calls), complete=recorder.complete)
+    walked = hits(accesses, caches, sms, blocks, recorder.excerpt(all_calls), complete=recorder.complete)
+    return _by_place(recorder, walked)
 
 
 def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
