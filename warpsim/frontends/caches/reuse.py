@@ -101,7 +101,7 @@ def hits_of(
 def _walked_on_some_sms(
     geometry: Geometry, recorder: Recorder, recorder_of: Callable[[list[BlockIndex]], Recorder], caches: Caches
 ) -> tuple[Recorder, dict[Place, Hits]]:
-    """Executes and walks up to two waves of blocks of some SMs, which stand for all; returns what has recorded them, and the hits.
+    """Executes and walks up to two waves of blocks of some SMs, which stand for all; returns their recorder, and the hits.
 
     `recorder` has recorded some blocks before.
     """
