@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -132,16 +133,16 @@ class Recorder(UntilEnough):
     def first_patterns(self) -> Values | None:
         """Returns the pattern of the first call of each instruction in each block: int64[blocks, instructions]; 0: it makes none.
 
-        None: there are blocks of the same patterns whose addresses do not differ by the same in all calls of an instruction. So
-        they do where the index of a block is divided into those of a tile, as in most products of matrices.
+        Where the index of a block is divided into those of a tile, as in most products of matrices, blocks of the same patterns
+        differ by the same distance in all calls of an instruction. None: there are two that do not.
         """
         number, all_blocks = np.array([number for number, _ in self.calls]), np.arange(len(self.blocks))
         calls = [np.flatnonzero(number == each) for each in range(len(self.facts))]
-        before = np.zeros(len(number), np.int64)
-        for each in calls:
-            before[each] = np.arange(len(each))
-        rows = (row.reshape(len(self.blocks), self.threads) for _, row in self.calls)
-        of_calls = [patterns_of(row, np.full(len(self.blocks), many)) for row, many in zip(rows, before, strict=True)]
+        before: Counter[int] = Counter()
+        of_calls = []
+        for each, row in self.calls:
+            of_calls.append(patterns_of(row.reshape(len(self.blocks), self.threads), np.full(len(self.blocks), before[each])))
+            before[each] += 1
         begins, patterns = (np.stack(each) for each in zip(*of_calls, strict=True))
         first = np.stack([each[(patterns[each] != 0).argmax(axis=0)] for each in calls])  # of each instruction, in each block
         found: Values = patterns[first, all_blocks].T
