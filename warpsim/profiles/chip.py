@@ -122,8 +122,8 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
         queue |= {"dram_servers": max(1, round(queue["dram_servers"] * ratio))}
         queue |= {"crossbar_servers": max(1, round(queue["crossbar_servers"] * slices))}
     memory["contention"] = contention(memory, clock)
-    data |= {"title": title_of(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
-    if chip_name(title_of(launch), launch.get("device__attribute_total_memory")) is None:
+    data |= {"title": _title(launch), "sms": sms, "clock_ghz": clock, "memory": memory}
+    if name_of(launch) is None:
         data["ops"]["tensor"] = _matrix_units(base, launch)
     if stretch == 1.0 and (wrong := _stretch(launch)) != 1.0:
         reason = f"by the clock of the memory, the measured time is {wrong:.3g} times the true one"
@@ -136,13 +136,13 @@ def chip_of(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
 
 def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
     """Returns the chip of params/gpus that a launch's chip is, or that is most like it, and in the latter case a note."""
-    title = title_of(launch)
+    title = _title(launch)
     if launch.arch < VOLTA:
         raise ProfileError(
             f"{launch.report}, launch {launch.number}: {title} (sm_{launch.arch}): machine code before sm_{VOLTA} has no control "
             "fields, and is not replayed"
         )
-    name = chip_name(title, launch.get("device__attribute_total_memory"))
+    name = name_of(launch)
     if name is not None:
         own, sms = load_gpu(name), sms_of(launch)
         if sms is None or abs(sms / own.sms - 1) <= _OTHER_SIZE:
@@ -161,7 +161,7 @@ def _nearest(launch: ProfiledLaunch) -> tuple[Gpu, tuple[str, ...]]:
 def _matrix_units(base: Gpu, launch: ProfiledLaunch) -> dict[str, Any]:
     """Returns the class `tensor` of a chip without a file: an L40, whose memory others have, has slower ones."""
     units: dict[str, Any] = load_gpu(_LIKE[number_of(base.architecture)]).to_dict()["ops"]["tensor"]
-    if "GeForce" in title_of(launch):
+    if "GeForce" in _title(launch):
         rates = units["rates"]
         rates |= {kind: str(Fraction(rates[kind]) / 2) for kind in _HALF_ON_GEFORCE.get(launch.arch, ())}
     return units
@@ -184,7 +184,12 @@ def _memory_khz(launch: ProfiledLaunch, unknown: float) -> float:
     return launch.get("device__attribute_max_mem_frequency_khz") or unknown
 
 
-def title_of(launch: ProfiledLaunch) -> str:
+def name_of(launch: ProfiledLaunch) -> str | None:
+    """Returns the name of the file of a launch's chip; None: there is none."""
+    return chip_name(_title(launch), launch.get("device__attribute_total_memory"))
+
+
+def _title(launch: ProfiledLaunch) -> str:
     """Returns the vendor's name of the chip."""
     return str(launch.metrics.get("device__attribute_display_name") or "unknown chip")
 
@@ -288,7 +293,7 @@ def _memory_clock(launch: ProfiledLaunch) -> float | None:
     passes of the profiler, and the memory of a board for servers or workstations has one clock while kernels run.
     """
     measured, highest = launch.get("dram__cycles_elapsed.avg.per_second"), _memory_khz(launch, 0.0) * 1e3
-    is_fixed = "GeForce" not in title_of(launch)
+    is_fixed = "GeForce" not in _title(launch)
     return highest if measured and is_fixed and measured < highest < measured * (1 + _PASSES) else measured
 
 

@@ -19,7 +19,7 @@ from warpsim.frontends.machine_code.sass import MachineFunction
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Access
 from warpsim.kernels.program import Kernel
-from warpsim.profiles.chip import chip_name, sms_of, title_of
+from warpsim.profiles.chip import name_of, sms_of
 from warpsim.profiles.code import machine_function
 from warpsim.profiles.errors import ProfileError
 from warpsim.profiles.launch import ProfiledLaunch
@@ -63,8 +63,7 @@ def launched_code(path: str | os.PathLike[str], launch: int = 0) -> LaunchedCode
 
 def _caches(launch: ProfiledLaunch) -> OtherSize | str | None:
     """Returns whose caches those of a launch are: of its own chip, with SMs and an L2 of the size that the report tells."""
-    name = chip_name(title_of(launch), launch.get("device__attribute_total_memory"))
-    sms, l2_bytes = sms_of(launch), launch.get("device__attribute_l2_cache_size")
+    name, sms, l2_bytes = name_of(launch), sms_of(launch), launch.get("device__attribute_l2_cache_size")
     return OtherSize(name, sms, round(l2_bytes)) if sms and l2_bytes else name
 
 

@@ -33,13 +33,13 @@ _MOST_SHAPES = 12
 class Firsts(UntilEnough):
     """An evaluator that keeps the addresses of the first call of each instruction in each block, and how many calls were before.
 
-    It ends once each instruction has made a call in a block.
+    It ends once each instruction has made a call in one of the blocks.
     """
 
     def __init__(self, given: Given, blocks: list[BlockIndex], like: Recorder) -> None:
         super().__init__(given, blocks, like.evaluation, made_up=like.bases is not None)
         self.numbers, self.threads = like.numbers, like.threads
-        self.calls = np.zeros(len(like.numbers), np.int64)
+        self.made = np.zeros(len(like.numbers), np.int64)
         self.rows = np.full((len(like.numbers), len(blocks), like.threads), -1)
         self.before = np.zeros((len(like.numbers), len(blocks)), np.int64)
         self.awaited = np.ones((len(like.numbers), len(blocks)), np.bool_)
@@ -51,9 +51,9 @@ class Firsts(UntilEnough):
         begin = self.awaited[at] & active.reshape(-1, self.threads).any(axis=1)
         if begin.any():
             row = np.where(active, self.whole_addresses((number, step.index), step), -1).reshape(-1, self.threads)
-            self.rows[at, begin], self.before[at, begin], self.awaited[at, begin] = row[begin], self.calls[at], False
-        self.calls[at] += 1
-        if self.calls.all():
+            self.rows[at, begin], self.before[at, begin], self.awaited[at, begin] = row[begin], self.made[at], False
+        self.made[at] += 1
+        if self.made.all():
             raise EnoughError
 
 
@@ -150,7 +150,7 @@ def _moved_from(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Mo
         firsts = Firsts(given, [*recorder.blocks, *order[begin : begin + together]], recorder)
         firsts.most_executed = min(firsts.most_executed, _MOST_WORK // (len(order) * recorder.threads))
         firsts.runs_to_the_end()
-        if not firsts.calls.all():
+        if not firsts.made.all():
             return None
         begins, patterns = (np.stack(each, axis=1) for each in zip(*map(patterns_of, firsts.rows, firsts.before), strict=True))
         like = (patterns[count:, None] == patterns[:count]).all(axis=2).argmax(axis=1)  # the first one if it is like none
@@ -163,7 +163,10 @@ def _moved_from(given: Given, recorder: Recorder, order: list[BlockIndex]) -> Mo
 
 
 def moved_by_call(given: Given, recorder: Recorder, order: list[BlockIndex], calls: Values) -> Values | None:
-    """Returns the same where calls of an instruction are moved differently; None: it may also take too long."""
+    """Returns by how much further the addresses of some calls are in some blocks than in the recorder's first one.
+
+    Calls of an instruction may be moved differently. None: the blocks do not make the same calls, or it would take too long.
+    """
     last = int(calls.max(initial=-1)) + 1  # 0 where the recorder's first block makes no call
     work = recorder.executed * last / len(recorder.calls) * len(order) * recorder.threads
     if not last or recorder.gaps or recorder.most_trips is not None or work > _MOST_WORK:

@@ -157,7 +157,7 @@ class ListedAccesses:
 
 @dataclass(frozen=True)
 class OtherSize:
-    """A chip that says itself how many SMs and how much L2 it has; else its caches are those of a chip like it.
+    """A chip of which it is known how many SMs and how much L2 it has; the rest of its caches is as in a chip like it.
 
     Attributes:
         like: that chip, or its name; None: that which stands for the architecture.
