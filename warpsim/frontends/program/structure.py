@@ -317,20 +317,22 @@ class Structure:
             return []
         each = _rounded(runs[entries > 0] / entries[entries > 0])
         low, high = math.floor(each.min()), math.ceil(each.max())
+        where = place(self.flow.function, self.flow.blocks[header].code[0])
         if high > MAX_TRIPS:
-            where = place(self.flow.function, self.flow.blocks[header].code[0])
             raise FrontEndError(f"the loop at {where}: {each.max():.6g} trips: must be at most {MAX_TRIPS}")
         has_barrier = has_op(body, "barrier")
         if low >= 1 and high > low and not has_barrier and _are_even(each, (self.weights * entries)[entries > 0], low, high):
             return [Loop(body=tuple(body), trips=(low, high))]
         for_all = max(1, round(mean)) if has_barrier else mean  # warps of a block must come to a barrier equally often
         trips = f"{each.min():g} to {each.max():g} trips, by warp" if each.max() > each.min() else f"{mean:g} trips"
-        note = f"the loop at {place(self.flow.function, self.flow.blocks[header].code[0])}: {trips}: {for_all:.4g} stand for all"
+        note = f"the loop at {where}: {trips}: {for_all:.4g} stand for all"
         differ = high - low > max(1.0, _UNEVEN * mean)
         note_if_whole = note if not differ and abs(mean - for_all) > _UNEVEN * mean else ""
-        whole, part = math.floor(mean + 1e-9), mean - math.floor(mean + 1e-9)
+        whole = math.floor(mean + 1e-9)
+        part = mean - whole
         is_whole = (whole and part < max(0.02, 0.02 * whole)) or whole >= _LONG_LOOP
-        self.notes += [note] if differ else []
+        if differ:
+            self.notes.append(note)
         if has_barrier and whole and not is_whole and not self._fractions_in(body):
             loop = Loop(body=tuple(body), trips=round(for_all))
             self.fractions.append(_Fraction(loop, mean, note_if_whole))
