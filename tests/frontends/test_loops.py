@@ -5,7 +5,6 @@ import pytest
 from tests.support.listings import counts, kernel, only
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.execution import evaluate, leaps
-from warpsim.frontends.program import structure
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
 
@@ -166,7 +165,7 @@ def test_loops_have_up_to_the_most_trips_that_can_be_stated(trips):
 
 
 def test_more_trips_than_a_loop_can_have_are_refused(monkeypatch):
-    monkeypatch.setattr(structure, "MAX_TRIPS", 1000)
+    monkeypatch.setattr("warpsim.frontends.program.trips.MAX_TRIPS", 1000)
     rows = ("MOV R3, RZ", ".L_loop:", "IADD3 R3, R3, 0x1, RZ", "ISETP.GE.AND P0, PT, R3, c[0x0][0x168], PT")
     back = ("@!P0 BRA `(.L_loop)", "EXIT")
     assert [loop.trips for loop in only(kernel(*rows, *back, arguments={"n": 1000}), Loop)] == [1000]

@@ -3,6 +3,8 @@
 Read them in this order:
 
     structure        statements from how often each block was executed
+    conditions       which warps execute a side of a conditional, and barriers under one
+    trips            trips of loops that warps repeat unequally often
     sampled          which warps make an access
     emitter          machine instructions as instructions of a kernel
     convert          all of it together

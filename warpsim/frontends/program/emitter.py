@@ -26,8 +26,8 @@ from warpsim.frontends.machine_code.opcode_costs import gap_after, in_quarters, 
 from warpsim.frontends.machine_code.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.machine_code.operands import conditions, register_slots
 from warpsim.frontends.machine_code.sass import MachineInstruction
+from warpsim.frontends.program.conditions import under, without_barriers
 from warpsim.frontends.program.sampled import SPREAD, Sampled
-from warpsim.frontends.program.structure import under, without_barriers
 from warpsim.frontends.waits.async_copies import CopyLog, barrier_address, bulk_of, is_peek, is_phase_test, role_of
 from warpsim.frontends.waits.dependences import Waits, has_control_fields, is_group_product, products_left
 from warpsim.frontends.waits.handovers import Handover

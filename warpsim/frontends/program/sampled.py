@@ -8,7 +8,7 @@ from warpsim.frontends.accesses.tally import Tally
 from warpsim.frontends.execution.evaluation import Counts, Evaluation, Given
 from warpsim.frontends.launch.keys import are_named_by_address
 from warpsim.frontends.machine_code.flow import place
-from warpsim.frontends.program.structure import which_warps
+from warpsim.frontends.program.conditions import which_warps
 
 SPREAD = 0.05
 """Relative difference that does not count: of the mean number of sectors from that of the pattern, from which on an access states
