@@ -1,6 +1,7 @@
 """Cubins and disassembly are read as they are; what is damaged is refused with the documented errors."""
 
 import codecs
+import os
 import re
 import struct
 
@@ -323,6 +324,24 @@ def test_damaged_operands_are_named_with_their_file_and_line(tmp_path):
 def test_what_nvdisasm_refuses_is_refused():
     with pytest.raises(FrontEndError, match=r"a\.cubin: nvdisasm"):
         disassemble(elf([(".text.f", 1, 0, bytes(32))], flags=0xFF << 8), "a.cubin")
+
+
+def test_the_disassembler_on_path_reads_what_that_of_the_wheel_refuses(tmp_path, monkeypatch):
+    """Versions from 13.1 on refuse Volta."""
+    reads = {"wheel": "echo wheel refuses >&2; exit 1", "path": "exit 0", "older": "echo older refuses >&2; exit 1"}
+    for folder, script in reads.items():
+        (tmp_path / folder).mkdir()
+        tool = tmp_path / folder / "nvdisasm"
+        tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        tool.chmod(0o700)
+    monkeypatch.setattr(nvdisasm, "find_nvdisasm", lambda: tmp_path / "wheel" / "nvdisasm")
+    cubin = elf([(".text.f", 1, 0, bytes(32))], flags=70)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:{os.environ['PATH']}")
+    with pytest.raises(FrontEndError, match="names no architecture"):  # its text is read, and is empty
+        disassemble(cubin, "a.cubin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'older'}:{os.environ['PATH']}")
+    with pytest.raises(FrontEndError, match=r"^a\.cubin: nvdisasm does not read it: wheel refuses$"):
+        disassemble(cubin, "a.cubin")
 
 
 def test_a_disassembler_that_does_not_come_to_an_end_is_stopped(tmp_path, monkeypatch):

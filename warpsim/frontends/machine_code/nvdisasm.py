@@ -41,6 +41,23 @@ def described_by(function: MachineFunction, known: Function) -> MachineFunction:
     )
 
 
+def _listing(tool: Path, cubin: bytes, name: str) -> subprocess.CompletedProcess[str]:
+    """Runs nvdisasm; what it says of the file has the file's name."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        command = [str(tool), "-c", "-hex", "-gi", str(path)]
+        limit = LIMIT_S + LIMIT_S_PER_MEGABYTE * len(cubin) / 1e6
+        try:
+            done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=limit)
+        except subprocess.TimeoutExpired:
+            problem = f"nvdisasm did not come to an end within {limit:.0f} seconds; the file may be damaged"
+            raise FrontEndError(f"{name}: {problem}") from None
+        if done.returncode:
+            done.stdout, done.stderr = (text.replace(str(path), name) for text in (done.stdout, done.stderr))
+    return done
+
+
 def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]:
     """Returns the kernels of a cubin by name: their text from nvdisasm, the rest from the file itself.
 
@@ -62,19 +79,11 @@ def disassemble(cubin: bytes, name: str = "cubin") -> dict[str, MachineFunction]
     tool = find_nvdisasm()
     if tool is None:
         raise MissingToolError("nvdisasm is missing: pip install 'warpsim[cuda]' (nvidia-cuda-nvdisasm)")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
-        command = [str(tool), "-c", "-hex", "-gi", str(path)]
-        limit = LIMIT_S + LIMIT_S_PER_MEGABYTE * len(cubin) / 1e6
-        try:
-            done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=limit)
-        except subprocess.TimeoutExpired:
-            problem = f"nvdisasm did not come to an end within {limit:.0f} seconds; the file may be damaged"
-            raise FrontEndError(f"{name}: {problem}") from None
+    done = first = _listing(tool, cubin, name)
+    if first.returncode and (on_path := shutil.which("nvdisasm")) and Path(on_path) != tool:
+        done = _listing(Path(on_path), cubin, name)  # an older one reads architectures that a newer one has given up
     if done.returncode:
-        problem = (done.stderr.strip() or done.stdout.strip()).replace(str(path), name)
-        raise FrontEndError(f"{name}: nvdisasm does not read it: {problem}")
+        raise FrontEndError(f"{name}: nvdisasm does not read it: {first.stderr.strip() or first.stdout.strip()}")
     kernels = {}
     for function in parse_disassembly(done.stdout):
         known = described.functions.get(function.name)
