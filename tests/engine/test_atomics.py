@@ -9,6 +9,7 @@ from tests.engine.test_against_reference import assert_same
 from tests.support.cases import SMALL_GPU, small_gpu
 from warpsim.hardware.gpu import Gpu, GpuFileError
 from warpsim.kernels import Access, Cost, Instruction, Kernel
+from warpsim.kernels.costs import access_transactions, slices_of
 
 QUEUE = {"crossbar_servers": 4, "crossbar_gbs": 4096.0, "dram_servers": 8, "dram_gbs": 4096.0}
 FACTS = {"latency_cycles": 0, "interval_cycles": 1, "scope": "sm", "gap_cycles": 1, "pipe": "lg"}
@@ -42,6 +43,26 @@ def test_contention_ends_with_more_addresses_than_servers() -> None:
     spread = end_of(updates(20, pattern="broadcast"), blocks=8)
     assert ends[0] > 1.6 * ends[1] > 1.6 * 1.4 * ends[2]
     assert ends[2] == ends[3] == spread
+
+
+def test_an_update_keeps_its_address_for_several_intervals() -> None:
+    gpu = chip()
+    program = updates(2, pattern="broadcast", contended_addresses=1, cost=Cost(updates=10, update_intervals=3.5))
+    found = assert_same(case(gpu, program, blocks=2, size=4, memory="queue"))
+    assert found["end"] == 15 * 10 * 3.5 * 3 + gpu.memory.l2_latency_cycles + 1
+
+
+def test_contended_reductions_wait_for_the_port_of_a_slice_rather_than_of_a_server() -> None:
+    """The port takes 32 bytes in 8 cycles of a server, and an update 3: one sector and one more, as it is written in part."""
+    gpu = chip(l2_store_gbs=16.0)
+    few, many = (
+        updates(8, "reduction", Cost(updates=1), pattern="addresses", addresses=(0,) * 32, contended_addresses=n)
+        for n in (1, None)
+    )
+    for each in (few, many):
+        assert_same(case(gpu, each, blocks=8, size=4, memory="queue"))
+    assert slices_of(gpu, "reduction", access_transactions(gpu, few.body[0])) == (1, 2 * 3.0)
+    assert slices_of(gpu, "reduction", access_transactions(gpu, many.body[0])) == (4, 2 * 8.0)
 
 
 def test_different_addresses_of_a_warp_are_updated_together() -> None:

@@ -132,6 +132,17 @@ def test_atomics_of_a_loop_meet_unless_they_move_far(trips, step, sectors):
     assert made(found, "reduction") == trips
 
 
+@pytest.mark.parametrize(
+    ("opcode", "intervals"),
+    [("RED.E.ADD.STRONG.GPU", None), ("RED.E.ADD.F32.FTZ.RN.STRONG.GPU", 3.4), ("RED.E.ADD.F16x2.RN.STRONG.GPU", 3.4)],
+)
+def test_sums_of_floats_keep_their_address_for_longer(opcode, intervals):
+    one = only(kernel(f"{opcode} [R2.64], R5"), "reduction")
+    assert one.cost.update_intervals == intervals
+    gpu = ws.load_gpu("a100")
+    assert access_transactions(gpu, one).updates == 32 * (intervals or 1)
+
+
 def test_contended_atomics_take_their_time():
     """Each of 32,768 warps adds to one address, which L2 does one after another; nothing but the address differs."""
     launch, rows = "4096,256", ["LOP3.LUT R7, R0, 0x1f, RZ, 0xc0, !PT", "ISETP.NE.AND P0, PT, R7, RZ, PT"]

@@ -55,6 +55,7 @@ def own_costs(draw: st.DrawFn, op: str) -> Cost | None:
         fields["passes"] = draw(st.sampled_from([None, None, "1/2", 3, "7/2"]))
     if op in ATOMIC_OPS:
         fields["updates"] = draw(st.sampled_from([None, 1, 3, 32]))
+        fields["update_intervals"] = draw(st.sampled_from([None, None, 1.0, 3.4]))
     if op not in (*MEMORY_OPS, "branch"):
         fields["latency_cycles"] = draw(st.sampled_from([None, 0, 3, 21]))
     return Cost(**fields)

@@ -33,7 +33,8 @@ class Transactions:
         requested_bytes: bytes that the program requests: 32 times the bytes per thread.
         port_sectors: sectors that a slice of L2 takes in, on average over the requests, and one more for each request that is
             written in part. Only stores pass this port.
-        updates: largest number of threads that update one address, one after another; 0: the access is not atomic.
+        updates: largest number of threads that update one address, one after another, times the chip's intervals that each
+            of them takes; 0: the access is not atomic.
         contended_addresses: number of addresses that all warps update; 0: so many that they do not meet.
         l2_coalesced: share of the reads of L2 that another SM's read serves as well.
     """
@@ -44,7 +45,7 @@ class Transactions:
     bytes_per_request: float
     requested_bytes: int
     port_sectors: float = 0.0
-    updates: int = 0
+    updates: float = 0
     contended_addresses: int = 0
     l2_coalesced: float = 0.0
 

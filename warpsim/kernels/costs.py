@@ -146,7 +146,10 @@ def slices_of(gpu: Gpu, op: str, access: Transactions) -> tuple[int, float]:
     read = access.bytes_per_request * (1.0 - access.l2_coalesced)
     cycles = max(read / rate, access.updates * (memory.atomic_interval_cycles or 0.0))
     if ACCESS_KINDS[op] == "store":
-        cycles = max(cycles, access.port_sectors * memory.port_cycles(gpu.clock_ghz))
+        port = memory.port_cycles(gpu.clock_ghz)
+        if access.contended_addresses and memory.atomic_interval_cycles is not None:
+            port = min(port, memory.atomic_interval_cycles)
+        cycles = max(cycles, access.port_sectors * port)
     return min(access.contended_addresses or queue.crossbar_servers, queue.crossbar_servers), cycles
 
 
@@ -175,7 +178,9 @@ def access_transactions(gpu: Gpu, instruction: Instruction) -> Transactions | No
         ports = own.port_sectors or own.bytes_per_request / SECTOR_BYTES
         counted = Transactions(own.requests, 0, own.requests, own.bytes_per_request, asked, ports)
     if instruction.op in ATOMIC_OPS:
-        updates = updates_of_one_address(instruction.access) if own.updates is None else own.updates
+        updates: float = updates_of_one_address(instruction.access) if own.updates is None else own.updates
+        if own.update_intervals is not None:
+            updates *= own.update_intervals
         counted = replace(counted, updates=updates, contended_addresses=instruction.access.contended_addresses or 0)
     if instruction.access.l2_coalesced:
         counted = replace(counted, l2_coalesced=instruction.access.l2_coalesced)

@@ -22,6 +22,7 @@ OPS_WITHOUT_RESULT = ("store", "reduction", "barrier", "branch", "exit")
 """Operation classes that write no register."""
 
 _WITHOUT_OPERANDS = ("barrier", "exit")
+_COSTS_OF_UPDATES = ("updates", "update_intervals")
 _COSTS_OF_ACCESSES = ("requests", "bytes_per_request", "port_sectors", "requested_bytes")
 
 MAX_REQUESTS = 1024
@@ -137,6 +138,7 @@ class Cost(StrictModel):
             `bytes_per_request` / 32.
         requested_bytes: bytes that the threads of a load or a store ask for, which count for the bandwidth.
         updates: threads of an "atomic" or a "reduction" that update one address, one after another.
+        update_intervals: for how many of the chip's `atomic_interval_cycles` each of these keeps the address; left out: 1.
     """
 
     interval_cycles: Interval | None = None
@@ -152,6 +154,7 @@ class Cost(StrictModel):
     port_sectors: Positive | None = None
     requested_bytes: Bytes | None = None
     updates: Annotated[int, Between(1, WARP_LANES)] | None = None
+    update_intervals: Positive | None = None
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Cost:
@@ -355,5 +358,5 @@ def cost_problems(cost: Cost | None, op: str) -> Iterator[str]:
             yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(MEMORY_OPS)} have it"
         elif name == "passes" and op not in ACCESSING_OPS:
             yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(ACCESSING_OPS)} have it"
-        elif name == "updates" and op not in ATOMIC_OPS:
+        elif name in _COSTS_OF_UPDATES and op not in ATOMIC_OPS:
             yield f"cost.{name} = {value}: must be left out for {op}; only {', '.join(ATOMIC_OPS)} have it"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from warpsim.frontends.machine_code.opcode_costs import FLOAT_UPDATE_CYCLES, is_sum_of_floats
 from warpsim.kernels.instruction import Access
 from warpsim.profiles.launch import ProfiledInstruction, ProfiledLaunch
 from warpsim.units import LINE_BYTES, WARP_LANES
@@ -16,13 +17,6 @@ _OPCODES = ("RED", "ATOM.", "ATOMG")
 _BASE = re.compile(r"\[(R\d+)")
 _WRITTEN = re.compile(r"(@!?U?P\d+ )?[A-Z][\w.]* (?P<register>R\d+), (?P<sources>.*)")
 _ARGUMENT = re.compile(r"(RZ, RZ, )?c\[0x0\]\[0x[0-9a-f]+\] *")  # of MOV and IMAD.MOV
-
-_FLOAT_CYCLES = 3.4
-"""Cycles of a slice of L2 for a sum of floating-point numbers at one address. 1,048,576 of them take 2.73 ms on a V100 PCIe and
-2.60 ms on an A100 SXM (ptheywood/atomicAddBench, readme.md), which are 3.6 and 3.5 cycles of their highest clocks, 1.38 and
-1.41 GHz, and 3.4 cycles of L2, whose clock is 0.944 and 0.957 of that of the SMs on these chips. No source has a Turing. Sums
-of integers at one address pass one a cycle, where the threads of a warp make them together (Matthiaas/cudaDatastructures,
-results/atomicadd.txt)."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ def updates(launch: ProfiledLaunch) -> Updates:
 def cycles_of_update(code: Iterable[ProfiledInstruction]) -> float:
     """Returns the cycles of L2 for an update of one address: of an integer one, of a sum of floating-point numbers more."""
     texts = [one.text for one in code if one.executed and _is_update(one.text)]
-    return _FLOAT_CYCLES if any(f".F{bits}" in text for text in texts for bits in (16, 32, 64)) else 1.0
+    return FLOAT_UPDATE_CYCLES if any(is_sum_of_floats(text) for text in texts) else 1.0
 
 
 def _at_argument(code: Sequence[ProfiledInstruction], number: int) -> bool:

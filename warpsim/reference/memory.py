@@ -331,7 +331,10 @@ class Memory:
             least = facts.updates * (self.facts.atomic_interval_cycles or 0.0)
             if flight.is_write and self.facts.l2_store_gbs is not None:
                 port = self.rate(self.facts.l2_store_gbs) / len(self.crossbar.free)
-                least = max(least, facts.port_sectors * units.SECTOR_BYTES / min(port, self.crossbar.server_bytes_per_cycle))
+                sector = units.SECTOR_BYTES / min(port, self.crossbar.server_bytes_per_cycle)
+                if facts.contended_addresses and self.facts.atomic_interval_cycles is not None:
+                    sector = min(sector, self.facts.atomic_interval_cycles)
+                least = max(least, facts.port_sectors * sector)
             read = request_bytes * (1.0 - facts.l2_coalesced)
             arrival = self.crossbar.serve((draw >> 32) * slices >> 32, t, read, least=least)
             if level == "l2":

@@ -22,7 +22,13 @@ from warpsim.frontends.launch.tiles import Tile
 from warpsim.frontends.machine_code.flow import Flow, Place
 from warpsim.frontends.machine_code.flow import place as _place
 from warpsim.frontends.machine_code.memory_instructions import bytes_per_thread, is_widest, space_of
-from warpsim.frontends.machine_code.opcode_costs import gap_after, in_quarters, unit_costs
+from warpsim.frontends.machine_code.opcode_costs import (
+    FLOAT_UPDATE_CYCLES,
+    gap_after,
+    in_quarters,
+    is_sum_of_floats,
+    unit_costs,
+)
 from warpsim.frontends.machine_code.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.machine_code.operands import conditions, register_slots
 from warpsim.frontends.machine_code.sass import MachineInstruction
@@ -329,6 +335,8 @@ class Emitter:
             sectors = asked if hit is None or hit.sectors <= 0.0 else hit.sectors
             if op in ATOMIC_OPS and tally.updates > 0:
                 cost["updates"] = max(1, round(tally.updates / known))
+            if op in ATOMIC_OPS and is_sum_of_floats(one.opcode):
+                cost["update_intervals"] = FLOAT_UPDATE_CYCLES
             if op in ATOMIC_OPS and self.sampled is not None:
                 fields["access"] = access.model_copy(update={"contended_addresses": self.sampled.contended(self.accesses[place])})
             of_pattern = len({address // SECTOR_BYTES for address in addresses.tolist()})

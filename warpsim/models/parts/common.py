@@ -66,7 +66,7 @@ def as_loads_and_stores(kernel: Kernel) -> Kernel:
 def _as_load_or_store(one: Instruction) -> Instruction:
     if one.op not in _REPLACED:
         return one
-    cost = None if one.cost is None else one.cost.model_copy(update={"updates": None})
+    cost = None if one.cost is None else one.cost.model_copy(update={"updates": None, "update_intervals": None})
     access = one.access.model_copy(update={"contended_addresses": None}) if one.access else None
     return one.model_copy(update={"op": units.ACCESS_KINDS[one.op], "cost": cost, "access": access})
 
