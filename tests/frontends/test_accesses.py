@@ -241,6 +241,26 @@ def test_threads_may_access_different_arrays_far_apart():
     assert addresses[::2] == tuple(range(0, 128, 8)) and len({address // 128 for address in addresses}) == 2
 
 
+@pytest.mark.parametrize(
+    ("scale", "begin", "load", "passes"),
+    [
+        ("0x4", 4, "LDG.E", "3/2"),  # two lines without a common bank pass together in half of the cases
+        ("0x8", 0, "LDG.E", None),  # two lines with the same banks
+        ("0x80", 0, "LDG.E", None),
+        ("0x30", 0, "LDG.E", "33/4"),  # twelve lines, of which none shares a bank with the next one
+        ("0x8", 8, "LDG.E.64", None),  # half a warp each has two lines, and all have three
+        ("0x10", 0, "LDG.E.128", None),
+        ("0x30", 0, "LDG.E.128", 9),
+        ("0x30", 0, "STG.E", "33/4"),
+    ],
+)
+def test_lines_without_a_common_bank_pass_l1_together(scale, begin, load, passes):
+    row = f"{load} [R2.64], R4" if load == "STG.E" else f"{load} R4, [R2.64]"
+    sums = [f"IMAD.WIDE R2, R0, {scale}, R2", f"IADD3 R2, P0, R2, {begin:#x}, RZ", "IADD3.X R3, RZ, R3, RZ, P0, !PT"]
+    one = only(kernel(*sums, row, caches="none"), "store" if load == "STG.E" else "load")
+    assert one.cost.passes == (None if passes is None else Fraction(passes))
+
+
 def test_an_access_of_256_bits_asks_for_a_sector_of_each_thread():
     rows = ["IMAD.WIDE R2, R0, 0x20, R2", "LDG.E.ENL2.256 R4, R12, [R2.64]"]
     one = only(kernel(*rows, arch=100, caches="none"), "load")

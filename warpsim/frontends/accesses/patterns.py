@@ -22,6 +22,9 @@ _BANKS = Shared(banks=32, bank_bytes=4, lanes_per_pass=32)
 _DRAWS = 1000
 """Warps over which the mean conflict of random places is taken."""
 
+_JOINS = 0.5
+"""Share of the lines that pass L1 with the one before, of those that may (`passes_in_l1`)."""
+
 
 def ways_of(one: MachineInstruction, tally: Tally) -> float:
     """Returns the mean degree of the conflicts of an access: how many times as long as without them it occupies its unit.
@@ -58,6 +61,38 @@ def random_conflict(width: Width) -> int:
     generator = np.random.default_rng(2016)
     draws = generator.integers(0, 1 << 16, (_DRAWS, WARP_LANES)) * max(width, _BANKS.bank_bytes)
     return round(float(np.mean([conflict_degree(each, width) for each in draws])))
+
+
+def passes_in_l1(tally: Tally, width: Width) -> float:
+    """Returns the mean number of passes that a load or a store makes in L1: one for each line, less those that pass with another.
+
+    Threads of 8 bytes come in groups of 16, and those of 16 bytes in groups of 8. Within a group, a line passes with the one
+    before in half of the cases if no bank has words of both, and if that one has not passed with another already: 16 such lines
+    make 10.9 passes. Counters of public reports have 10.4 and 11.1 (set_halo_values of NCAR/GPU_workshop, V100), and 1.2 to 1.5
+    where the 128 bytes of a warp begin within a line (a stencil of LeRatonLaveurSolitaire/A5_TP_conway, T4).
+    """
+    patterns = [_in_l1(key, width) for key in tally.patterns]
+    return float(np.average(patterns, weights=list(tally.patterns.values())))
+
+
+@lru_cache(maxsize=4096)
+def _in_l1(pattern: bytes, width: Width) -> float:
+    """Returns the mean number of passes of a pattern of 32 addresses, negative of threads that are off."""
+    addresses, lanes = np.frombuffer(pattern, np.int64), WARP_LANES * _BANKS.bank_bytes // max(width, _BANKS.bank_bytes)
+    return sum(_of_group(group[group >= 0].tolist(), width) for group in addresses.reshape(-1, lanes))
+
+
+def _of_group(addresses: list[int], width: Width) -> float:
+    """Returns the mean number of passes of threads that come together."""
+    banks: dict[int, set[int]] = {}
+    for address in addresses:
+        for word in range(address // _BANKS.bank_bytes, (address + width - 1) // _BANKS.bank_bytes + 1):
+            banks.setdefault(word * _BANKS.bank_bytes // LINE_BYTES, set()).add(word % _BANKS.banks)
+    passes, alone, before = 0.0, 0.0, set[int]()  # alone: how likely the line before has passed by itself
+    for of_line in banks.values():
+        joins = alone * _JOINS if before and not before & of_line else 0.0
+        passes, alone, before = passes + 1.0 - joins, 1.0 - joins, of_line
+    return passes
 
 
 def matrix_rows(one: MachineInstruction, addresses: Addresses) -> Addresses:

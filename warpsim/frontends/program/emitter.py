@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from warpsim.frontends.accesses.patterns import as_access, conflict_degree, matrix_rows, random_conflict, ways_of, ways_of_pattern
+from warpsim.frontends.accesses.patterns import (
+    as_access,
+    conflict_degree,
+    matrix_rows,
+    passes_in_l1,
+    random_conflict,
+    ways_of,
+    ways_of_pattern,
+)
 from warpsim.frontends.accesses.store_runs import store_runs
 from warpsim.frontends.accesses.tally import Tally
 from warpsim.frontends.caches.walk import Hits
@@ -21,7 +29,7 @@ from warpsim.frontends.launch.keys import Key, keys_of
 from warpsim.frontends.launch.tiles import Tile
 from warpsim.frontends.machine_code.flow import Flow, Place
 from warpsim.frontends.machine_code.flow import place as _place
-from warpsim.frontends.machine_code.memory_instructions import bytes_per_thread, is_widest, space_of
+from warpsim.frontends.machine_code.memory_instructions import Width, bytes_per_thread, is_widest, space_of
 from warpsim.frontends.machine_code.opcode_costs import (
     FLOAT_UPDATE_CYCLES,
     gap_after,
@@ -52,6 +60,9 @@ products of warp groups, where some wait leaves some under way."""
 
 _NOT_WALKED = {"load": Hits(1.0, 0.0, 0.0), "store": Hits(0.0, 1.0, 0.0)}
 """Hits of local memory where the caches are not walked: L1 has what is loaded, and writes what is stored through to L2."""
+
+_IN_L1 = ("load", "store")
+"""Operation classes whose lines can pass L1 together. No counters tell that of updates and copies."""
 
 _ADDRESSING_OPS = (*ACCESSING_OPS, "constant")
 """Operation classes that read or write at addresses."""
@@ -347,6 +358,8 @@ class Emitter:
                 if op == "store":
                     written = width * tally.threads / tally.warps
                     cost["port_sectors"] = round(port_sectors(asked, written, lines) / cost["requests"], 3)
+            if op in _IN_L1 and not is_local and not is_widest(one):
+                cost |= _fewer_passes(tally, lines, width, cost)
             if place[1] in self.runs:
                 share = 1.0 if abs(asked - of_pattern) <= SPREAD * of_pattern else asked / of_pattern
                 cost |= self.runs[place[1]].costs(place[1], addresses, width, share)
@@ -434,6 +447,13 @@ class Emitter:
 def _is_unknown(tally: Tally) -> bool:
     """Whether the addresses of most executions of an access are not known."""
     return 2 * tally.unknown > tally.warps
+
+
+def _fewer_passes(tally: Tally, lines: float, width: Width, cost: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the passes that an access makes in L1, where these are fewer than its lines."""
+    least = cost.get("requested_bytes", WARP_LANES * width) / LINE_BYTES
+    passes = max(least, passes_in_l1(tally, width)) if lines > least else lines
+    return {"passes": in_quarters(passes)} if passes < lines - SPREAD else {}
 
 
 def _with_hits(access: Access, hit: Hits, op: str) -> Access:
