@@ -79,6 +79,17 @@ def test_warps_that_have_left_execute_no_later_side():
         assert (found["load"], found["alu"]) == (load, alu)
 
 
+def test_sides_of_sides_are_those_of_their_warps():
+    """Of four warps the last one executes the inner side, and not one half of one half."""
+    inner = Conditional(warps=(3,), then=[LOAD], orelse=[Instruction("store")])
+    for outer in ([inner], [Loop(body=[inner], trips=2)]):
+        found = Counter[str]()
+        for one, times in expected_executions([Conditional(warps=(2, 3), then=outer, orelse=[ALU])], 4):
+            found[one.op] += times
+        trips = 1 if outer == [inner] else 2
+        assert found == {"branch": 1 + trips / 2, "load": trips / 4, "store": trips / 4, "alu": 1 / 2}
+
+
 def test_a_conditional_takes_its_own_gap():
     gpu = load_gpu("kepler")
     own = gpu.ops["branch"].gap_cycles + gpu.ops["alu"].latency_cycles + 7

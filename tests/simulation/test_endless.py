@@ -7,6 +7,7 @@ from warpsim.kernels.program import Kernel
 from warpsim.kernels.statements import Conditional, Loop
 from warpsim.kernels.traversal import walk
 from warpsim.simulation.endless import endless, whole_bodies_from
+from warpsim.simulation.launches import launch_time
 
 BARRIER = Instruction("barrier")
 
@@ -54,6 +55,22 @@ def test_only_barriers_in_loops_need_whole_bodies():
     (outer,) = (Loop(body=(Instruction("alu"), Conditional(then=(inner,), probability=0.5)), trips=16),)
     program = Kernel(name="k", title="k", source="s", body=(outer,))
     assert whole_bodies_from(program) == pytest.approx(2 / 16 * 2 / 8)
+
+
+@pytest.mark.parametrize(("first", "others"), [(24, 3), (3, 24)])
+def test_windows_of_warps_with_different_work_take_as_long_as_the_launch(first, others):
+    """The work is that of the warps of a block, and a block makes room for the next one when all of them have ended."""
+    step = Instruction("alu", dst="r1", src=("r1",))
+    sides = Conditional(
+        warps=(0,), then=(Loop(body=(step,) * 8, trips=first),), orelse=(Loop(body=(step,) * 8, trips=others),)
+    )
+    uneven = Kernel(name="k", inputs=("r1",), block_warps=8, body=(sides,))
+    assert endless(uneven, 1.0).body[0].body[-1] == BARRIER
+    whole, window = (
+        launch_time("kepler", uneven, blocks=1000, budget=budget, replicates=2) for budget in (10_000_000, 400)
+    )
+    assert (whole.sampling, "windows" in window.sampling) == ("", True)
+    assert window.microseconds.mean == pytest.approx(whole.microseconds.mean, rel=0.2)
 
 
 def test_what_follows_the_last_barrier_keeps_its_share():

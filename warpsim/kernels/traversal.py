@@ -19,9 +19,19 @@ def expected_executions(statements: Iterable[Statement], block_warps: int | None
     as many warps of a block of this size as execute them, or one half each if the size is not given.
     """
     statements = tuple(statements)
-    by_warp = block_warps is not None and has_op(statements, "exit")  # those that leave may be those that a later side names
+    # those that leave may be those that a later side names, as may those that execute the side around it
+    by_warp = block_warps is not None and (has_op(statements, "exit") or _has_side_of_side(statements))
     for one, times in _executions(statements, np.ones(block_warps or 1) if by_warp else 1.0, block_warps):
         yield one, times if isinstance(times, float) else float(times.mean())
+
+
+def _has_side_of_side(statements: Iterable[Statement], within: bool = False) -> bool:
+    """Returns whether a conditional that depends on the warp of a block stands on a side of another one, or `within` one."""
+    for one in statements:
+        by_warp = isinstance(one, Conditional) and one.warps is not None
+        if (by_warp and within) or any(_has_side_of_side(inner, within or by_warp) for _, inner in inner_statements(one)):
+            return True
+    return False
 
 
 def leaving(statements: tuple[Statement, ...], block_warps: int | None = None) -> float:
@@ -89,9 +99,9 @@ def _trips(loop: Loop, share: _Times) -> _Times:
     return np.where(some, (1.0 - (1.0 - share) ** loop.mean_trips) / np.where(some, share, 1.0), loop.mean_trips)
 
 
-def expected_instructions(statements: Iterable[Statement]) -> float:
+def expected_instructions(statements: Iterable[Statement], block_warps: int | None = None) -> float:
     """Returns how many instructions a warp is expected to execute, as `expected_executions`."""
-    return sum(times for _, times in expected_executions(statements))
+    return sum(times for _, times in expected_executions(statements, block_warps))
 
 
 def walk(statements: tuple[Statement, ...], path: str = "body") -> Iterator[tuple[str, Statement]]:

@@ -22,7 +22,7 @@ def roofline(profile: Profile) -> dict[str, float]:
     gpu, launch = profile.gpu, profile.launch
     warps = (launch.blocks or 1) * launch.block_warps / gpu.sms
     busy: dict[str, float] = {"issue": 0.0}
-    for one, count in expected_executions(without_exits(profile.kernel.body)):
+    for one, count in expected_executions(without_exits(profile.kernel.body), launch.block_warps):
         costs = costs_on(gpu, one)
         unit = gpu.unit_of(one.op)
         busy["issue"] += count * costs.issue_slots / gpu.issue_ipc
@@ -43,7 +43,7 @@ def of_chip(profile: Profile) -> dict[str, float]:
     """
     gpu, launch = profile.gpu, profile.launch
     taken_in = updated = 0.0
-    for one, count in expected_executions(without_exits(profile.kernel.body)):
+    for one, count in expected_executions(without_exits(profile.kernel.body), launch.block_warps):
         access = costs_on(gpu, one).access
         if access is None:
             continue

@@ -161,7 +161,7 @@ def with_hits(kernel: Kernel, **rates: float) -> Kernel:
 def dram_bytes(kernel: Kernel) -> float:
     """Returns the bytes that a warp moves from and to DRAM, as its hit probabilities say."""
     total = 0.0
-    for one, times in expected_executions(without_exits(kernel.body)):
+    for one, times in expected_executions(without_exits(kernel.body), kernel.block_warps):
         if isinstance(one, Instruction) and one.access is not None and one.cost is not None and one.cost.bytes_per_request:
             missed = (1.0 - one.access.l1_hit) * (1.0 - one.access.l2_hit)
             total += times * missed * (one.cost.requests or 0) * one.cost.bytes_per_request

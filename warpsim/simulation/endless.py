@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from warpsim.kernels.instruction import Instruction
-from warpsim.kernels.program import Kernel
+from warpsim.kernels.program import Kernel, names_warps
 from warpsim.kernels.statements import Conditional, Loop, Statement
 from warpsim.kernels.traversal import expected_instructions, has_op
 from warpsim.kernels.whatif import all_registers
@@ -80,8 +80,13 @@ def _loops(statements: tuple[Statement, ...]) -> list[Loop]:
 
 
 def endless(kernel: Kernel, factor: float) -> Kernel:
-    """Returns a kernel that repeats the body of another one forever, each time with `factor` of its work."""
+    """Returns a kernel that repeats the body of another one forever, each time with `factor` of its work.
+
+    Where the warps of a block do different work, they wait for each other at its end: the next block begins when all are done.
+    """
     body = _scaled(without_exits(kernel.body), min(1.0, factor))
+    if names_warps(kernel):
+        body = (*body, Instruction("barrier"))
     return kernel.model_copy(update={"body": (Loop(body=body, trips=None),), "inputs": all_registers(kernel)})
 
 

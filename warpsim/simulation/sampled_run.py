@@ -120,7 +120,7 @@ def sampled_run(
             if is_longest:
                 program, of_lines = point.kernel, arrays.get("line_warp_cycles")
         totals = _added(totals, _extended(runs, part))
-    whole = (launch.blocks or 1) * launch.block_warps * per_warp(kernel)
+    whole = (launch.blocks or 1) * launch.block_warps * per_warp(kernel, launch.block_warps)
     simulated = sum(sample.work * (sample.sms or gpu.sms) for part in samples.parts for sample in part.samples)
     return SampledRun(
         **totals, share=min(1.0, simulated / whole), left_out=samples.left_out, program=program, line_warp_cycles=of_lines
@@ -150,12 +150,12 @@ def _from_windows(
     blocks, resident = launch.blocks or 1, launch.resident_blocks or 1
     rounds, rest = divmod(blocks, gpu.sms * resident)
     few = min(gpu.sms, blocks, FEWEST_SMS)
-    per_block = launch.block_warps * per_warp(kernel)
+    per_block = launch.block_warps * per_warp(kernel, launch.block_warps)
     cycles = max(_SHORTEST_WINDOW, budget // (2 * few * _WINDOW_IPC))
     warps = resident * launch.block_warps
-    factor = _WINDOW_IPC * cycles / warps / _REPEATS / per_warp(kernel)
+    factor = _WINDOW_IPC * cycles / warps / _REPEATS / per_warp(kernel, launch.block_warps)
     factor = max(factor, min(whole_bodies_from(kernel), _FEWER_REPEATS * factor))
-    program, work_of_warp = endless(kernel, factor), factor * per_warp(kernel)
+    program, work_of_warp = endless(kernel, factor), factor * per_warp(kernel, launch.block_warps)
     window = dict(settings) | {"warmup": cycles // 2, "cycles": cycles}
     parts = [(resident, rounds, rounds * resident * per_block, gpu.sms)] if rounds else []
     if rest:

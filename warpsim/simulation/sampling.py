@@ -112,7 +112,7 @@ def samples_of(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, times: int
         times: factor of the budget where some SMs stand for all, and for rounds and trips; the whole chip has no more.
     """
     blocks, warps, resident = launch.blocks or 1, launch.block_warps, launch.resident_blocks or 1
-    per_block = warps * per_warp(kernel)
+    per_block = warps * per_warp(kernel, warps)
     sms, part, most = gpu.sms, blocks, 2 * budget * _MORE
     budget *= times
     if some_sms_do(gpu, kernel, blocks / (gpu.sms * resident)):
@@ -144,7 +144,7 @@ def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int
     its first accesses only.
     """
     warps, wave = launch.block_warps, sms * (launch.resident_blocks or 1)
-    per_block = warps * per_warp(kernel)
+    per_block = warps * per_warp(kernel, warps)
 
     parts = []
     for count, times in ((wave, blocks // wave), (blocks % wave, 1)):
@@ -162,7 +162,7 @@ def _fewer_trips(gpu: Gpu, kernel: Kernel, launch: Launch, budget: int, sms: int
 
 def _sample(gpu: Gpu, sms: int, warps: int, program: Kernel, blocks: int) -> Sample:
     """Returns the sample of so many blocks of so many warps on some SMs of a chip."""
-    return Sample(None if sms == gpu.sms else sms, blocks, program, blocks * warps * per_warp(program) / sms)
+    return Sample(None if sms == gpu.sms else sms, blocks, program, blocks * warps * per_warp(program, warps) / sms)
 
 
 def of_sms(gpu: Gpu, sms: int) -> dict[str, str]:
@@ -189,9 +189,9 @@ def _some_sms(gpu: Gpu, blocks: int, resident: int, work: float, budget: int) ->
     return sms, part(sms)
 
 
-def per_warp(kernel: Kernel) -> float:
-    """Returns the expected instructions of a warp, with its exit."""
-    return expected_instructions(without_exits(kernel.body)) + 1
+def per_warp(kernel: Kernel, block_warps: int) -> float:
+    """Returns the expected instructions of a warp, with its exit, where blocks have so many warps."""
+    return expected_instructions(without_exits(kernel.body), block_warps) + 1
 
 
 def some_sms_do(gpu: Gpu, kernel: Kernel, rounds: float = FEW_ROUNDS) -> bool:
@@ -203,7 +203,7 @@ def some_sms_do(gpu: Gpu, kernel: Kernel, rounds: float = FEW_ROUNDS) -> bool:
 def dram_demand(gpu: Gpu, kernel: Kernel) -> float:
     """Returns the time in which DRAM moves the bytes of a kernel, over that in which all schedulers issue its instructions."""
     instructions = moved = 0.0
-    for instruction, times in expected_executions(without_exits(kernel.body)):
+    for instruction, times in expected_executions(without_exits(kernel.body), kernel.block_warps):
         instructions += times
         access, kind = instruction.access, ACCESS_KINDS.get(instruction.op)
         found = access_transactions(gpu, instruction) if kind is not None else None
