@@ -288,6 +288,28 @@ def test_headers_that_kernels_use(lines):
     assert imported(source, "f").block_warps == 4
 
 
+REFERENCES = """#include <cstdio>
+texture<float> row;
+static texture<uchar4, cudaTextureType2D, cudaReadModeNormalizedFloat> image;
+__global__ void f(float *x, int n)
+{
+    register int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = tex1Dfetch(row, i) + tex2D(image, i, 2).w;
+}
+__global__ void g(float *x) { x[threadIdx.x] = 1; }
+int main() { image.normalized = true; cudaBindTexture(0, row, nullptr, 16); f<<<1, 128>>>(nullptr, 3); printf("done"); }
+"""
+
+
+@pytest.mark.usefixtures("compiler")
+def test_texture_references_are_those_of_older_compilers():
+    """They are taken as objects, and functions of the same file need no texture."""
+    with pytest.warns(AssumptionWarning, match="source.cu: texture references, which CUDA has had no longer since version 12"):
+        found = imported(REFERENCES, "f", args={"n": 1024})
+    assert [one.op for one in found.body].count("texture") == 2
+    assert "texture" not in [one.op for one in imported(REFERENCES, "g").body]
+
+
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("change", [lambda text: b"\xef\xbb\xbf" + text, lambda text: text.replace(b"\n", b"\r\n"),
                                     lambda text: text.replace(b"done", b"d\xf6ne"), lambda text: text.decode().encode("utf-16")],

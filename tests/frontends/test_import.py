@@ -75,6 +75,8 @@ def test_parameters_have_the_names_of_the_source():
     assert declared_in_source(bounded, "f") == (("x", False, None, ""), ("n", False, None, ""))
     calculated = bounded.replace("(128)", "((BM * BN) / (TM * TN), 1)")
     assert declared_in_source(calculated, "f") == declared_in_source(bounded, "f")
+    for macro in ("BOUNDS(128, 2)", "BOUNDS((BM * BN) / (TM * TN), 1)"):
+        assert declared_in_source(bounded.replace("__launch_bounds__(128)", macro), "f") == declared_in_source(bounded, "f")
     macro = '#define K(size) \\\n    extern "C" __global__ void k_##size(float *out, int n) \\\n    { }\nK(1)\nK(2)\n'
     assert declared_in_source(macro, "k_2") == (("out", False, None, ""), ("n", True, True, ""))
     assert declared_in_source(SOURCE, "other") == ()

@@ -232,13 +232,17 @@ _BODY = re.compile(r"\)\s*\{")
 """The beginning of a function's body, from the end of its parameters on."""
 
 
+_BEFORE_NAME = r"(?:[^;{}()]|\((?:[^;{}()]|\([^;{}()]*\))*\))*?"
+"""What stands between `__global__` and the name of a kernel, such as a macro with arguments for its launch bounds."""
+
+
 def _declarations(source: str, function: str) -> list[str]:
     """Returns the declarations of a kernel's parameters: those of its definition, as a prototype may name none.
 
     They may be those of a macro, which makes the function's name of its arguments.
     """
     plain = _without_annotations(re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL))
-    every = list(re.finditer(rf"__global__[^;{{}}()]*?\b{re.escape(function)}\s*\(", plain))
+    every = list(re.finditer(rf"__global__{_BEFORE_NAME}\b{re.escape(function)}\s*\(", plain))
     defined = (one for one in every if _BODY.match(plain, end_of(plain, one.end() - 1)))
     found = next(defined, every[0] if every else None)
     for macro in () if found else re.finditer(r"#define\s+(\w+)\(([^)]*)\)((?:[^\n]*\\\n)*[^\n]*)", plain):

@@ -27,8 +27,8 @@ from warpsim.frontends.sources.nvrtc import compile_apart, compile_instances
 _BY_ITSELF = "cuda_runtime.h", "stdint.h", "math.h", "limits.h", "algorithm"
 """Headers that nvcc includes by itself, or that many headers of the C++ library include."""
 
-_WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline", "-D__extension__=", "-D__linux__=1"
-"""Words of other compilers that nvcc knows, too, on Linux."""
+_WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline", "-D__extension__=", "-D__linux__=1", "-Dregister="
+"""Words of other compilers, and of older C++, that nvcc knows, too, on Linux."""
 
 _ALL_FOR_DEVICE = "-default-device", "-w", *_WORDS, *(f"-include={name}" for name in _BY_ITSELF)
 """Options with which what has no annotation is device code, not warned of, and these words and headers are there."""
@@ -36,10 +36,14 @@ _ALL_FOR_DEVICE = "-default-device", "-w", *_WORDS, *(f"-include={name}" for nam
 _FOR_DEBUGGERS = "--device-debug"
 """The option with which the compiler tells the members of structures."""
 
+_REFERENCES = "texture_references.h"
+"""The header for texture references."""
+
 _BY_NAME = {
     "cuda_fp16.h": re.compile(r"\b(?:__)?half2?\b"),
     "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat162?\b"),
     "limits": re.compile(r"\bstd::numeric_limits\b"),
+    _REFERENCES: re.compile(r"\btexture\s*<"),
     "thrust/pair.h": re.compile(r"\bthrust::(?:make_)?pair\b"),
     "thrust/tuple.h": re.compile(r"\bthrust::(?:make_)?tuple\b"),
     "type_traits": re.compile(
@@ -47,7 +51,7 @@ _BY_NAME = {
         r"|true_type|false_type)"
     ),
 }
-"""Headers that those of other libraries bring, and the names that tell so."""
+"""Headers that those of other libraries bring, or that CUDA had, and the names that tell so."""
 
 _OF_FOLDER = re.compile(r"(?:-I ?|--include-path[= ])(.+)")
 """An option that names a folder of headers."""
@@ -136,7 +140,7 @@ def compiled_source(
             failure = str(error)
             _note_refusals(refused, failure, headers.whole)
         else:
-            for note in _assumptions(headers.missing, refused):
+            for note in _assumptions(headers.missing, refused, brought):
                 warnings.warn(f"{short}: {note}", AssumptionWarning, stacklevel=4)
             return found
 
@@ -176,8 +180,10 @@ def _note_refusals(refused: dict[str, dict[int, str]], failure: str, whole: Coll
         refused.setdefault(file, {}).setdefault(int(line), message)
 
 
-def _assumptions(missing: Sequence[str], refused: Mapping[str, Mapping[int, str]]) -> Iterator[str]:
-    """Yields what was assumed of a source: headers that are missing, and lines that NVRTC refuses."""
+def _assumptions(missing: Sequence[str], refused: Mapping[str, Mapping[int, str]], options: Sequence[str]) -> Iterator[str]:
+    """Yields what was assumed of a source: headers that are missing, lines that NVRTC refuses, and references as objects."""
+    if f"-include={_REFERENCES}" in options:
+        yield "texture references, which CUDA has had no longer since version 12, are taken as texture objects"
     if of_kernels := [name for name in missing if not name.startswith("sys/")]:
         yield f"headers that are not there are taken as empty: {', '.join(of_kernels)}"
     if places := [f"{file}:{line}" for file, lines in refused.items() for line in sorted(lines)]:
