@@ -426,6 +426,18 @@ def asking(*rows, **given):
     return kernel(".L_loop:", ".line 5", "LDG.E R5, [R2.64]", "ISETP.NE.AND P0, PT, R5, RZ, PT", *rows, "EXIT", **given)
 
 
+@pytest.mark.filterwarnings("ignore:.*condition is not known")
+def test_trips_are_left_out_where_bits_of_what_is_loaded_decide_in_them():
+    """As in a division, whose quotients need more steps where their exponents are large."""
+    rows = (
+        "MOV R3, RZ", "IMAD.WIDE R4, R3, 0x4, c[0x0][0x160]", ".L_loop:", "LDG.E R6, [R4.64]", "IADD3 R4, R4, 0x4, RZ",
+        "LOP3.LUT R6, R6, 0x7f800000, RZ, 0xc0, !PT", "ISETP.GT.AND P0, PT, R6, 0x5, PT", "@P0 BRA `(.L_next)", "MUFU.RCP R2, R2",
+        ".L_next:", "IADD3 R3, R3, 0x1, RZ", "ISETP.GE.AND P1, PT, R3, c[0x0][0x168], PT", "@!P1 BRA `(.L_loop)", "EXIT",
+    )  # fmt: skip
+    found = counts(kernel(*rows, arguments={"n": 1_000_000}))
+    assert (found["load"], found["sfu"]) == (1_000_000, pytest.approx(500_000, rel=0.1))
+
+
 @pytest.mark.filterwarnings("ignore:.*addresses of LDG", "ignore:.*trips, by warp")
 @pytest.mark.parametrize("leaving", [0.1, 0.01, 0.002])
 def test_warps_leave_a_loop_with_the_probability_that_is_stated(leaving):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,17 +77,17 @@ class Watch:
         self.moving, self.nonlinear = set(moving), set[str]()
         self.decides = False
 
-    def follow(self, one: MachineInstruction, results: tuple[str, ...]) -> None:
-        """Follows an instruction, which writes registers or predicates."""
+    def follow(self, one: MachineInstruction, results: tuple[str, ...], known: Collection[str]) -> None:
+        """Follows an instruction, which writes registers or predicates; of those that are not `known`, chance decides."""
         names = read(one)
         moves, is_nonlinear = not self.moving.isdisjoint(names), not self.nonlinear.isdisjoint(names)
         is_nonlinear |= moves and (one.base.removeprefix("U") in _NONLINEAR or ".HI" in one.opcode)
         for name in results:
             if name.lstrip("U").startswith("P"):
-                self.decides |= is_nonlinear
+                self.decides |= is_nonlinear and name in known
                 continue
             for members, belongs in ((self.moving, moves), (self.nonlinear, is_nonlinear)):
-                (members.add if belongs else members.discard)(name)
+                (members.add if belongs and name in known else members.discard)(name)
 
 
 def advance_of(before: dict[str, Values], after: dict[str, Values], mask: Mask) -> dict[str, Values] | None:
