@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from warpsim.engine.machine import Machine
     from warpsim.engine.state import State
 
-_SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
-_DISPATCH, _NO_INSTRUCTION = int(WarpState.DISPATCH_STALL), int(WarpState.NO_INSTRUCTION)
-
 
 def steps_issued(machine: Machine, state: State) -> NDArray[np.int64]:
     """Returns the warp instructions by step; int64[S]."""
@@ -56,10 +53,10 @@ def _issues_and_eligible(machine: Machine, state: State) -> NDArray[np.int64]:
     waited = state.counts["waited"].reshape(-1, len(program))
     throttled, held, unfetched = (state.parts[name].reshape(-1, len(program)) for name in ("throttled", "held", "unfetched"))
     accounts = np.zeros((*waited.shape, STATES), np.int64)
-    accounts[:, :, _SELECTED] = _selected(machine, state)
-    accounts[:, :, _NOT_SELECTED] = waited - throttled - held - unfetched
-    accounts[:, :, _DISPATCH] += held
-    accounts[:, :, _NO_INSTRUCTION] += unfetched
+    accounts[:, :, WarpState.SELECTED] = _selected(machine, state)
+    accounts[:, :, WarpState.NOT_SELECTED] = waited - throttled - held - unfetched
+    accounts[:, :, WarpState.DISPATCH_STALL] += held
+    accounts[:, :, WarpState.NO_INSTRUCTION] += unfetched
     accounts[:, np.arange(len(program)), machine.classes.throttle[program.op]] += throttled
     return accounts
 

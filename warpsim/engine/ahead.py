@@ -83,16 +83,16 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
     notes_busy, tick, has_ports = len(machine.refusing) > 0 or chip.buffer > 0, chip.tick, chip.banks > 0
     wakes, ranks = load(scheduler.wakes), load(scheduler.ranks)
     delays, uses = load(scheduler.delays), load(scheduler.uses)
-    occupied, free_at_first, usual_delay = filled(interval << RANK_BITS, wakes), free, np.int64(0)
+    occupied, free_at_first, usual_delay = filled(interval << RANK_BITS, wakes), free, 0
     fixed = order_of(chip, load(scheduler.ages)), warps, first_warp, schedulers, no_more
     if addresses is not None:
         fetcher = fetcher_at(machine, state, sm, s)
     if reads is not None:
         ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
-        held_from, held_sum = scheduler.held_from, np.int64(0)
+        held_from, held_sum = scheduler.held_from, 0
         # After the latest issue after which its unit refused: for how many cycles, and `uses` of the steps it refuses
-        closed, closed_to, gates = np.int64(0), np.int64(0), NONE
-    turns = np.int64(0)  # issues one by one before it looks for a stretch
+        closed, closed_to, gates = 0, 0, NONE
+    turns = 0  # issues one by one before it looks for a stretch
     key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
     while key < no_more:
         index = first_warp + lane * schedulers
@@ -103,22 +103,22 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
         if reads is None:
             turns -= 1
             if turns < 0 and ins.run >= LONG_RUN:
-                turns = np.int64(TURNS_BETWEEN)
+                turns = TURNS_BETWEEN
                 store(scheduler.wakes, wakes)
                 store(scheduler.ranks, ranks)
                 store(scheduler.delays, delays)
                 last = issue_stretch(machine, state, sm, scheduler, s, lane, key & ~RANKS, no_more)
                 if last >= 0:
                     wakes, ranks, delays = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.delays)
-                    free, turns = begin + (last >> RANK_BITS) + 1, np.int64(0)
+                    free, turns = begin + (last >> RANK_BITS) + 1, 0
                     key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
                     continue
         cycle = begin + (key >> RANK_BITS)
         eligible, following = end_of(warp.wait), np.int64(ins.following)
         next_uses, next_delay, plain = np.int64(ins.next_uses), np.int64(ins.next_delay), ins.plain
-        refused = np.int64(0)  # cycles after this one in which its unit refuses
+        refused = 0  # cycles after this one in which its unit refuses
         if reads is not None:
-            gap, there = np.int64(0), eligible  # `there`: from when on the instruction can issue
+            gap, there = 0, eligible  # `there`: from when on the instruction can issue
             if addresses is not None:
                 make_fetches(machine, state, sm, s, fetcher, cycle)
                 if not stays_full(fetcher, lane):
@@ -173,7 +173,7 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
                 scheduler.next_issue, warp.since = free, cycle
                 warp.wait, slot = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after), slot_in(chip, s, lane)
                 known = wait_for_step(machine, state, sm, s, slot, index, warp)
-                wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else np.int64(NEVER))
+                wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else NEVER)
         if reads is None:
             next_delay = usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
         delays = where(here, filled(next_delay, delays), delays)
@@ -220,7 +220,7 @@ def pick(warps, wakes, ranks, first_warp, schedulers, no_more):
     key, picked = number(least), everywhere(least, keys)
     here = same(keys, picked)
     lane = lane_of(here)
-    step = np.int64(0)
+    step = 0
     if key < no_more:
         step = np.int64(warps[at(first_warp + lane * schedulers)].step)
     return key, picked, here, lane, step

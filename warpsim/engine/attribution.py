@@ -38,13 +38,6 @@ from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.places import count_place, scheduler_at, slot_in, slot_of, sm_of
 from warpsim.engine.registers import open_wait
 
-_RUNNING, _AT_BARRIER, _AT_MBARRIER = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.AT_MBARRIER)
-_DRAINING = int(Life.DRAINING)
-_SELECTED, _NOT_SELECTED = int(WarpState.SELECTED), int(WarpState.NOT_SELECTED)
-_BARRIER, _LG_THROTTLE = int(WarpState.BARRIER), int(WarpState.LG_THROTTLE)
-_DISPATCH, _NO_INSTRUCTION = int(WarpState.DISPATCH_STALL), int(WarpState.NO_INSTRUCTION)
-
-
 # Events
 
 
@@ -352,10 +345,10 @@ def settle(machine, state, edge, sign):
             if (sm.pending & bit(slot)) != NONE:
                 wait = open_wait(machine, state, sm.first_index + slot, warp)
                 if end_of(wait) <= edge:
-                    wait = wait_until(edge, step, _LG_THROTTLE)
+                    wait = wait_until(edge, step, WarpState.LG_THROTTLE)
                 count(machine, state, s, step, cause_of(wait), reason_of(wait), sign * (warp.since + 1 - edge))
-            elif warp.life == _RUNNING:
-                if chip.loads_per_warp > 0 and until > edge and reason == _LG_THROTTLE:
+            elif warp.life == Life.RUNNING:
+                if chip.loads_per_warp > 0 and until > edge and reason == WarpState.LG_THROTTLE:
                     wait = state.otherwise[at(sm.first_index + slot)]
                     beyond = max(end_of(wait) - edge, 0)
                     count(machine, state, s, step, cause, reason, -sign * beyond)
@@ -365,9 +358,9 @@ def settle(machine, state, edge, sign):
                 else:
                     state.counts[at(count_place(machine.program, s, step))].waited += edge - until
                     warp.wait = wait_until(edge, cause, reason)
-            elif warp.life == _DRAINING:
+            elif warp.life == Life.DRAINING:
                 count(machine, state, s, step, cause, reason, sign * (until + 1 - edge))
-            elif warp.life == _AT_BARRIER or warp.life == _AT_MBARRIER:
+            elif warp.life == Life.AT_BARRIER or warp.life == Life.AT_MBARRIER:
                 count_barrier(machine, state, s, warp, edge - 1)
         for s in range(chip.schedulers):
             next_issue = scheduler_at(chip, state, sm, s).next_issue
@@ -377,7 +370,7 @@ def settle(machine, state, edge, sign):
 @inline
 def count_runs(state):
     """Adds to each step what runs of steps have counted that begin before it, or with it."""
-    issued, waited = np.int64(0), np.int64(0)
+    issued, waited = 0, 0
     for counted in state.counts:
         issued, waited = issued + counted.issued_on, waited + counted.waited_on
         counted.issued, counted.waited = counted.issued + issued, counted.waited + waited
@@ -388,7 +381,7 @@ def count_runs(state):
 def count_barrier(machine, state, s, warp, now):
     """Counts what a warp has waited at a barrier up to `now`, inclusive; it is counted from there on."""
     barrier = np.int64(warp.barrier)
-    count(machine, state, s, barrier, barrier, _BARRIER, now - warp.since)
+    count(machine, state, s, barrier, barrier, WarpState.BARRIER, now - warp.since)
     warp.since = now
 
 
@@ -403,10 +396,10 @@ def total(machine, state, states):
         counted, part, ins = state.counts[at(place)], state.parts[at(place)], machine.program[at(place % steps)]
         issued += counted.issued
         asked += counted.issued * machine.details[at(place % steps)].asked_bytes
-        states[at(_SELECTED)] += counted.issued - part.second_issues
-        states[at(_NOT_SELECTED)] += counted.waited - part.throttled - part.held - part.unfetched
-        states[at(_DISPATCH)] += part.held
-        states[at(_NO_INSTRUCTION)] += part.unfetched
+        states[at(WarpState.SELECTED)] += counted.issued - part.second_issues
+        states[at(WarpState.NOT_SELECTED)] += counted.waited - part.throttled - part.held - part.unfetched
+        states[at(WarpState.DISPATCH_STALL)] += part.held
+        states[at(WarpState.NO_INSTRUCTION)] += part.unfetched
         states[at(machine.classes[at(ins.op)].throttle)] += part.throttled
         if ins.delay > 0:
             states[at(ins.reason)] += (counted.issued - part.second_issues) * (ins.delay - 1)

@@ -4,22 +4,19 @@ import numpy as np
 
 from warpsim.engine.attribution import count_barrier, waits
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
-from warpsim.engine.constants import FOREVER, NEVER_WRITTEN, Kind, Life, WarpState
+from warpsim.engine.constants import FOREVER, NEVER_WRITTEN, Life, WarpState
 from warpsim.engine.control import entry_of, next_instruction
 from warpsim.engine.fetch import begin_fetch
 from warpsim.engine.hints import forget_counted, has_hints
 from warpsim.engine.jit import inline
 from warpsim.engine.mbarriers import all_are_held, forget_phases, has_mbarriers, stuck
 from warpsim.engine.places import scheduler_at, seat_number
+from warpsim.engine.registers import state_after_exit
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import wait_for_next
 
-_EMPTY, _RUNNING, _AT_BARRIER, _DRAINING = int(Life.EMPTY), int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.DRAINING)
-_WAIT, _BARRIER, _IMC_MISS = int(WarpState.WAIT), int(WarpState.BARRIER), int(WarpState.IMC_MISS)
-_LONG, _DRAIN = int(WarpState.LONG_SCOREBOARD), int(WarpState.DRAIN)
-_STORE = int(Kind.STORE)
 _NO_BARRIER, _DIFFERENT = -1, -2  # of a seat: nobody waits; warps wait at different barriers
 _NONE = -1  # of a seat: no block is to start
 
@@ -84,7 +81,7 @@ def start_blocks(machine, state, sm, end):
     """Starts the blocks that are to start before the end of the window, by cycle, then number, since age is order of launch."""
     seats = machine.chip[0].seats
     while sm.next_start < end:
-        sm.next_start, block, chosen = FOREVER, np.int64(FOREVER), np.int64(_NONE)
+        sm.next_start, block, chosen = FOREVER, FOREVER, _NONE
         for number in range(seats):
             seat = state.seats[at(sm.index * seats + number)]
             start, is_tie = seat.next_start, seat.next_start == sm.next_start
@@ -113,7 +110,7 @@ def start_block(machine, state, sm, seat, seat_number):
         slot = seat_number * chip.block_warps + warp_in_block
         index = sm.first_index + slot
         warp = state.warps[at(index)]
-        warp.life, warp.start, warp.requested = _RUNNING, now, 0
+        warp.life, warp.start, warp.requested = Life.RUNNING, now, 0
         warp.last_return, warp.last_access_issue, warp.last_access = now, now, 0
         state.latest[at(index)] = wait_until(now, 0, 0)
         for register in range(chip.registers):
@@ -127,9 +124,9 @@ def start_block(machine, state, sm, seat, seat_number):
             warp.stream = stream_of(chip.seed, number)
             step = next_instruction(machine, state, index, entry_of(machine, number))
             warp.step = step
-            warp.wait = wait_until(now + warp_in_block * chip.warp_launch, step, _WAIT)
+            warp.wait = wait_until(now + warp_in_block * chip.warp_launch, step, WarpState.WAIT)
             if end_of(warp.wait) < sm.constants:
-                warp.wait = wait_until(sm.constants, step, _IMC_MISS)
+                warp.wait = wait_until(sm.constants, step, WarpState.IMC_MISS)
         step = np.int64(warp.step)
         begin_fetch(machine.addresses, machine, state, sm, slot, step)
         waits(machine, state, chip.scheduler_of[at(slot)], step, now - 1, warp.wait)
@@ -149,7 +146,7 @@ def exit_warp(machine, state, sm, slot, warp, now, end):
     seat = seat_of(machine, state, sm, slot)
     seat.live -= 1
     seat.unresolved += 1
-    warp.life, warp.since = _DRAINING, now
+    warp.life, warp.since = Life.DRAINING, now
     if warp.requested > 0:
         sm.pending |= bit(slot)
     else:
@@ -162,8 +159,7 @@ def retire_warp(machine, state, sm, slot, warp, last, end):
     """The last cycle of a warp that has issued `exit` is known; `end` is that of the window."""
     chip, clock, seat = machine.chip[0], state.clock[0], seat_of(machine, state, sm, slot)
     if last > warp.since:
-        is_store = machine.program[at(warp.last_access)].kind == _STORE
-        warp.wait = wait_until(last, warp.last_access, _DRAIN if is_store else _LONG)
+        warp.wait = wait_until(last, warp.last_access, state_after_exit(machine, warp.last_access))
         waits(machine, state, chip.scheduler_of[at(slot)], np.int64(warp.step), warp.since - 1, warp.wait)
     seat.retire = max(seat.retire, last)
     seat.unresolved -= 1
@@ -190,8 +186,8 @@ def vacate(machine, state, sm, slot, warp, block, last):
         row[2], row[3], row[4] = warp.start, last, slot
     tally.retired += 1
     tally.lifetime_sum += last - warp.start + 1
-    warp.life = _EMPTY
-    change_population(state, sm, np.int64(-1), last + 1)
+    warp.life = Life.EMPTY
+    change_population(state, sm, -1, last + 1)
 
 
 @inline
@@ -215,7 +211,7 @@ def vacate_drained(machine, state, sm, end):
 def arrive(machine, state, sm, slot, warp, barrier, gap, now):
     """A warp has issued a barrier instruction. False: a deadlock."""
     seat = seat_of(machine, state, sm, slot)
-    warp.life, warp.since, warp.barrier = _AT_BARRIER, now, barrier
+    warp.life, warp.since, warp.barrier = Life.AT_BARRIER, now, barrier
     warp.wait = wait_until(now + gap, barrier, machine.classes[at(machine.program[at(barrier)].op)].after)
     alike = seat.waiting == 0 or seat.barrier == barrier or len(machine.entries) > 1  # paths have copies of their barriers
     seat.barrier = barrier if alike else _DIFFERENT
@@ -239,12 +235,12 @@ def release_if_complete(machine, state, sm, slot, now):
     for held in range(first_slot, first_slot + chip.block_warps):
         index = sm.first_index + held
         warp = state.warps[at(index)]
-        if warp.life != _AT_BARRIER:
+        if warp.life != Life.AT_BARRIER:
             continue
-        warp.life = _RUNNING
+        warp.life = Life.RUNNING
         count_barrier(machine, state, chip.scheduler_of[at(held)], warp, now)
         if end > end_of(warp.wait):
-            warp.wait = wait_until(end, warp.barrier, _BARRIER)
+            warp.wait = wait_until(end, warp.barrier, WarpState.BARRIER)
         wait_for_next(machine, state, sm, held, index, warp)
     return True
 
@@ -270,7 +266,7 @@ def complete_from(machine, state, sm, seat_number, now, latest):
     last = slot + warps
     while slot < last and cycle < latest:
         warp = state.warps[at(sm.first_index + slot)]
-        if warp.life == _RUNNING:
+        if warp.life == Life.RUNNING:
             issues_from = latest if (sm.pending & bit(slot)) != NONE else max(end_of(warp.wait), now)
             cycle = max(cycle, issues_from + machine.details[at(warp.step)].to_barrier)
         slot += 1

@@ -12,9 +12,6 @@ from warpsim.engine.jit import apart, inline, jit
 from warpsim.engine.threads import add_up, await_call, call_others, gather, report
 from warpsim.engine.window import run_alone
 
-_STOPPED, _FINISHED, _DEADLOCK = int(Outcome.STOPPED), int(Outcome.FINISHED), int(Outcome.DEADLOCK)
-_FULL = int(Outcome.FULL)
-_STORE = int(Kind.STORE)
 _ADD, _TAKE_OFF = 1, -1
 OTHERS = 2  # columns of `totals` behind the states: instructions, bytes asked for; one column for each SM follows
 
@@ -39,12 +36,12 @@ def run(machine, state, stop, edge, width, totals, thread):
             else:
                 run_window(machine, state)
             report(state)
-        return rows, _STOPPED
+        return rows, Outcome.STOPPED
     while True:
         if clock.outgoing > 0 or clock.next_arrival < now or clock.next_echo < now:
             if not exchange(machine, state, now):
                 clock.cycle = now
-                return rows, _FULL
+                return rows, Outcome.FULL
             if len(state.echoes) == 0:  # with echoes, `exchange` has done so
                 call_others(state, NOTE)
                 note_all(machine, state, clock.first_sm, clock.last_sm, clock.end)
@@ -55,15 +52,15 @@ def run(machine, state, stop, edge, width, totals, thread):
         clock.cycle = now
         if is_finished(machine, state):
             clock.cycle = clock.last_retire + 1
-            return rows, _FINISHED
+            return rows, Outcome.FINISHED
         if len(totals) > 0 and now == edge:
             write_totals(machine, state, now, totals[rows])
             rows += 1
             edge += width
             if rows == len(totals):
-                return rows, _STOPPED
+                return rows, Outcome.STOPPED
         if now == stop:
-            return rows, _STOPPED
+            return rows, Outcome.STOPPED
         clock.begin = now
         clock.end = min(now + lookahead(machine, state, now), stop if len(totals) == 0 else min(stop, edge))
         assign_blocks(machine, state, now, clock.end)
@@ -72,7 +69,7 @@ def run(machine, state, stop, edge, width, totals, thread):
         gather(state)
         if clock.stuck_cycle < FOREVER:
             clock.cycle = clock.stuck_cycle
-            return rows, _DEADLOCK
+            return rows, Outcome.DEADLOCK
         now = clock.end
 
 
@@ -84,8 +81,8 @@ def lookahead(machine, state, now):
     dependence counters count them.
     """
     chip, cycles = machine.chip[0], machine.chip[0].window
-    if chip.store_latency < cycles and (chip.stores_counted or limit_of(chip, np.int64(_STORE)) > 0):
-        until_limit = np.int64(0) if chip.stores_counted else cycles_to_limit(machine, state, now)
+    if chip.store_latency < cycles and (chip.stores_counted or limit_of(chip, Kind.STORE) > 0):
+        until_limit = 0 if chip.stores_counted else cycles_to_limit(machine, state, now)
         cycles = min(cycles, max(cycles_to_return(chip, state, now), until_limit))
     return cycles
 
@@ -93,7 +90,7 @@ def lookahead(machine, state, now):
 @inline
 def cycles_to_limit(machine, state, now):
     """Returns for how many cycles from `now` on no SM can come to its limit of stores in flight, even if none returns."""
-    chip, least = machine.chip[0], np.int64(FOREVER)
+    chip, least = machine.chip[0], FOREVER
     for sm in state.sms:
         least = min(least, room_for_stores(machine, state, sm, now))
     return np.int64(np.floor((least - chip.store_burst - 1) / chip.store_rate))
@@ -104,7 +101,7 @@ def run_window(machine, state):
     """Runs the SMs of a thread for a window. Where there is a deadlock, `clock` says where the earliest one is."""
     clock = state.clock[0]
     clock.served, clock.outgoing = clock.begin, clock.first_outgoing
-    stuck, stuck_sm, stuck_seat = np.int64(FOREVER), np.int64(0), np.int64(0)
+    stuck, stuck_sm, stuck_seat = FOREVER, 0, 0
     for number in range(clock.first_sm, clock.last_sm + 1):
         sm = state.sms[at(number)]
         if sm.next_event < clock.end and not run_alone(machine, state, sm, clock.begin, clock.end) and clock.stuck_cycle < stuck:
@@ -145,11 +142,11 @@ def read(machine, state, now, totals):
 @inline
 def write_totals(machine, state, now, totals):
     """Writes what was counted up to cycle `now`: warp-cycles by WarpState, instructions, bytes, warp-cycles by SM."""
-    settle_at(machine, state, now, np.int64(_TAKE_OFF))
+    settle_at(machine, state, now, _TAKE_OFF)
     totals[STATES], totals[STATES + 1] = total(machine, state, totals)
     for i in range(len(state.sms)):
         totals[STATES + OTHERS + i] = state.sms[at(i)].warp_cycles
-    settle_at(machine, state, now, np.int64(_ADD))
+    settle_at(machine, state, now, _ADD)
 
 
 @apart
@@ -163,7 +160,7 @@ def settle_at(machine, state, now, sign):
 @jit
 def begin_counting(machine, state, now):
     """Counts from cycle `now` on, and forgets what was before."""
-    settle_at(machine, state, now, np.int64(_TAKE_OFF))
+    settle_at(machine, state, now, _TAKE_OFF)
     for tally in state.tally:
         tally.pair_busy, tally.carried, tally.held, tally.n_changes = 0, 0, 0, 0
         tally.latency_sum, tally.moved_bytes, tally.retired, tally.lifetime_sum = 0, 0.0, 0, 0
@@ -178,11 +175,11 @@ def begin_counting(machine, state, now):
     for sm in state.sms:
         sm.warp_cycles = 0
         note_change(state, sm, now)
-    settle_at(machine, state, now, np.int64(_ADD))
+    settle_at(machine, state, now, _ADD)
 
 
 @jit
 def end_counting(machine, state, now):
     """Has the counters, those of thread 0, hold what was counted up to cycle `now`, exclusive."""
-    settle_at(machine, state, now, np.int64(_TAKE_OFF))
+    settle_at(machine, state, now, _TAKE_OFF)
     add_up(state)

@@ -7,8 +7,6 @@ from warpsim.engine.constants import Kind
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import advance, mix, uniform
 
-_BRANCH, _LOOP_BEGIN, _LOOP_END = int(Kind.BRANCH), int(Kind.LOOP_BEGIN), int(Kind.LOOP_END)
-
 
 @inline
 def entry_of(machine, number):
@@ -31,13 +29,13 @@ def falls_through(warp, detail, warp_in_block):
 def next_instruction(machine, state, index, step):
     """Returns the first instruction at or after a step: follows loops and jumps, which cost nothing."""
     program, loops = machine.program, state.loops
-    while program[at(step)].kind >= _LOOP_BEGIN:
+    while program[at(step)].kind >= Kind.LOOP_BEGIN:
         kind, detail = program[at(step)].kind, machine.details[at(step)]
-        if kind == _LOOP_END:
+        if kind == Kind.LOOP_END:
             left = loops[at(index), at(detail.loop)] - 1
             loops[at(index), at(detail.loop)] = max(left, -1)
             step = np.int64(step + 1) if left == 0 else detail.target
-        elif kind == _LOOP_BEGIN:
+        elif kind == Kind.LOOP_BEGIN:
             trips = detail.low
             if detail.draws:
                 warp = state.warps[at(index)]
@@ -54,7 +52,7 @@ def next_instruction(machine, state, index, step):
 def follow(machine, state, index, warp_in_block, step):
     """A warp has issued a step that is not `exit`: returns the step to which it comes next, and the gap of this one."""
     following, gap = step + 1, np.int64(machine.program[at(step)].gap)
-    if machine.program[at(step)].kind == _BRANCH:
+    if machine.program[at(step)].kind == Kind.BRANCH:
         detail = machine.details[at(step)]
         if not falls_through(state.warps[at(index)], detail, warp_in_block):
             following, gap = detail.target, detail.taken_gap

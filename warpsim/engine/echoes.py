@@ -25,7 +25,6 @@ from warpsim.engine.order import add_outgoing, sort_outgoing
 from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.rng import advance, mix, skip, uniform
 
-_STORE, _BY_REGISTER, _AT_THE_END = int(Kind.STORE), BY_REGISTER, AT_THE_END
 _LATEST, _OF_EPOCH = 2, (5, 32)  # of the room of a pool: a half is drawn from, and so many 32nds can be filled in an epoch
 
 
@@ -40,7 +39,7 @@ def make_accesses(machine, state, begin, end):
         note_accesses(machine, state, begin, end)
     if clock.next_echo >= end:
         return True
-    soonest = np.int64(FOREVER)
+    soonest = FOREVER
     for number in range(len(state.echoes)):
         while state.echo_due[at(number)] < end:
             echo, cycle = state.echoes[at(number)], state.echo_due[at(number)]
@@ -96,10 +95,10 @@ def not_awaited(machine, sequence, step, begins):
     `begins`: it is the first access of its warp. Those that were back when the latest one issued are left out, and those that a
     dependence counter counts, for which it depends on their returns.
     """
-    found = np.int64(0)
+    found = 0
     for number in range(max(sequence.back, sequence.count - AWAITED), sequence.count):
         if is_left(machine, sequence, number, step, begins):
-            found |= np.int64(1) << (sequence.count - 1 - number)
+            found |= 1 << (sequence.count - 1 - number)
     return found
 
 
@@ -108,10 +107,10 @@ def is_left(machine, sequence, number, step, begins):
     """Returns whether an access of a step does not wait for an earlier one of its sequence, given by its number."""
     before = np.int64(sequence.steps[at(number & (AWAITED - 1))])
     detail = machine.details[at(before)]
-    if machine.program[at(before)].kind == _STORE:
+    if machine.program[at(before)].kind == Kind.STORE:
         return not begins or detail.drain < 0.0
-    if begins or detail.awaited_by != _BY_REGISTER:
-        return not begins and detail.awaited_by == _AT_THE_END
+    if begins or detail.awaited_by != BY_REGISTER:
+        return not begins and detail.awaited_by == AT_THE_END
     later = 0
     for after in range(number + 1, sequence.count):
         later += sequence.steps[at(after & (AWAITED - 1))] == before
@@ -221,13 +220,13 @@ def due_cycle(machine, echo):
     """Returns in which cycle an echo makes its next access; FOREVER: that is not known yet."""
     first, left = max(echo.back, echo.count - AWAITED), np.int64(echo.not_awaited)
     latest = latest_awaited(machine, echo, first, left, np.int64(echo.next_step), echo.begins != 0)
-    return max(echo.earliest, latest + echo.gap) if latest < UNKNOWN else np.int64(FOREVER)
+    return max(echo.earliest, latest + echo.gap) if latest < UNKNOWN else FOREVER
 
 
 @inline
 def make_access(machine, state, echo, number, cycle):
     """Appends the next access of an echo to those of the window that go out; returns in which cycle it makes the one after it."""
-    outgoing = add_outgoing(state, -1 - number, echo.stream, echo.next_step, cycle, np.int64(0))
+    outgoing = add_outgoing(state, -1 - number, echo.stream, echo.next_step, cycle, 0)
     outgoing.number, outgoing.in_l2 = echo.count, echo.in_l2
     echo.stream = skip(echo.stream, 1 + machine.details[at(echo.next_step)].requests)
     pass_back(echo, cycle)

@@ -24,9 +24,6 @@ from warpsim.engine.tandem import close_access, hand_over, open_access, send, ta
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import count_open_wait, count_wait, wait_for_next
 
-_LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
-_MEASURED, _QUEUE = int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
-_RUNNING, _DRAINING = int(Life.RUNNING), int(Life.DRAINING)
 _ECHO_LATE = 0.5  # cycles after its issue at which the requests of an echo arrive
 
 
@@ -46,24 +43,24 @@ def access(machine, state, sm, index, warp, step, cycle, queued):
         note_flight(machine, state, sm, kind, returns)
         return returns
     add_outgoing(state, index, stream, step, cycle, queued)
-    sm.unserved[at(kind - _LOAD)] += 1
+    sm.unserved[at(kind - Kind.LOAD)] += 1
     if is_awaited(kind, detail):
         warp.requested += 1
-    if kind == _LOAD and machine.chip[0].loads_per_warp > 0:
+    if kind == Kind.LOAD and machine.chip[0].loads_per_warp > 0:
         state.returns[at(index), soonest_return(state, index)] = UNKNOWN + cycle
-    return np.int64(UNKNOWN)
+    return UNKNOWN
 
 
 @inline
 def is_awaited(kind, detail):
     """Returns whether a warp that has issued `exit` waits for an access: for every load, and for stores that drain."""
-    return kind == _LOAD or detail.drain >= 0.0
+    return kind == Kind.LOAD or detail.drain >= 0.0
 
 
 @inline
 def note_return(machine, state, index, warp, step, cycle, returns):
     """Notes when an access that issued at `cycle` is back: for its warp, and of a load in the latency statistics."""
-    is_load = np.int64(machine.program[at(step)].kind) == _LOAD
+    is_load = np.int64(machine.program[at(step)].kind) == Kind.LOAD
     sooner = cycle < warp.last_access_issue
     if np.int64(machine.program[at(warp.last_access)].kind) != np.int64(machine.program[at(step)].kind):
         sooner = is_load
@@ -79,8 +76,8 @@ def note_return(machine, state, index, warp, step, cycle, returns):
 @inline
 def has_room(machine, state):
     """Returns whether there is room for all requests of the window between the stages of memory."""
-    clock, asked = state.clock[0], np.int64(0)
-    if machine.chip[0].memory != _QUEUE or takes(state, clock.outgoing * machine.chip[0].most_requests):
+    clock, asked = state.clock[0], 0
+    if machine.chip[0].memory != MemoryModel.QUEUE or takes(state, clock.outgoing * machine.chip[0].most_requests):
         return True
     for number in range(clock.outgoing):
         asked += machine.details[at(state.outgoing[at(number)].step)].requests
@@ -128,7 +125,7 @@ def serve(machine, state, begin, end, now):
     for number in range(take_due(state, begin, end)):
         serve_dram(machine, state, state.due[at(number)])
     if len(state.echoes) > 0:
-        note_all(machine, state, np.int64(0), len(state.sms) - 1, now)
+        note_all(machine, state, 0, len(state.sms) - 1, now)
 
 
 @inline
@@ -145,8 +142,8 @@ def accept(machine, state, outgoing, end):
     base = memory.unloaded(machine, state, outgoing.stream, cycle, detail, in_l2)
     if not (of_echo or in_l2):
         state.tally[0].moved_bytes += detail.requests * detail.request_bytes
-    if in_l2 or machine.chip[0].memory != _QUEUE:
-        wait = memory.wait_before_dram(machine, state, stream, time, detail, in_l2, kind == _STORE)
+    if in_l2 or machine.chip[0].memory != MemoryModel.QUEUE:
+        wait = memory.wait_before_dram(machine, state, stream, time, detail, in_l2, kind == Kind.STORE)
         returns = cycle + outgoing.queued + memory.whole(base + wait)
         note_end(machine, state, outgoing.warp, outgoing.number, returns)
         if not of_echo:
@@ -180,7 +177,7 @@ def serve_dram(machine, state, arrival):
     access = state.accesses[at(place)]
     index, step = np.int64(access.warp), np.int64(access.step)
     detail = machine.details[at(step)]
-    is_write = np.int64(machine.program[at(step)].kind) == _STORE
+    is_write = np.int64(machine.program[at(step)].kind) == Kind.STORE
     begins = memory.pass_dram(machine.chip[0], state, arrival.time, np.int64(arrival.server), detail, is_write)
     access.wait = max(access.wait, begins - access.cycle - (_ECHO_LATE if index < 0 else 0.0))
     access.unserved -= 1
@@ -247,9 +244,9 @@ def note_sent(machine, state, index, step, cycle, served):
     """Notes in which cycle an access that issued at `cycle` will be served."""
     chip, program, latest = machine.chip[0], machine.program, state.latest[at(index)]
     may_change = learn_ready(machine, state, index, step, cycle, UNKNOWN + served)
-    if program[at(step)].kind == _LOAD:
+    if program[at(step)].kind == Kind.LOAD:
         replace_return(machine, state, index, UNKNOWN + cycle, UNKNOWN + served)
-    prior = program[at(step)].kind == _LOAD and program[at(cause_of(latest))].kind == _STORE
+    prior = program[at(step)].kind == Kind.LOAD and program[at(cause_of(latest))].kind == Kind.STORE
     later = served > cycle and (served > end_of(latest) or (served == end_of(latest) and prior))
     state.latest[at(index)] = wait_until(served, step, 0) if later else latest
     if chip.loads_per_warp > 0 or may_change:
@@ -260,7 +257,7 @@ def note_sent(machine, state, index, step, cycle, served):
 def note_served(machine, state, index, step, cycle, served, returns):
     """Notes when an access is back that issued at `cycle` and is served in cycle `served`."""
     sm, kind = state.sms[at(sm_of(machine.chip[0], index))], np.int64(machine.program[at(step)].kind)
-    sm.unserved[at(kind - _LOAD)] -= 1
+    sm.unserved[at(kind - Kind.LOAD)] -= 1
     note_flight(machine, state, sm, kind, returns)
     if has_mbarriers(machine.mbarriers):
         copy_is_back(machine.mbarriers, machine, state, sm, index, step, cycle, served, returns)
@@ -268,7 +265,7 @@ def note_served(machine, state, index, step, cycle, served, returns):
         return
     slot, warp = slot_of(machine.chip[0], index), state.warps[at(index)]
     is_pending = (sm.pending & bit(slot)) != NONE
-    if is_pending and kind == _LOAD and is_the_last(machine, warp):
+    if is_pending and kind == Kind.LOAD and is_the_last(machine, warp):
         note_return(machine, state, index, warp, step, cycle, returns)
         warp.requested = 0
         sm.pending &= ~bit(slot)
@@ -276,8 +273,8 @@ def note_served(machine, state, index, step, cycle, served, returns):
         return
     if is_pending and served - 1 > warp.since:
         count_open_wait(machine, state, machine.chip[0].scheduler_of[at(slot)], index, warp, served)
-    if kind == _LOAD:
-        replace_return(machine, state, index, UNKNOWN + max(served, cycle), np.int64(0))  # the place is kept for this return
+    if kind == Kind.LOAD:
+        replace_return(machine, state, index, UNKNOWN + max(served, cycle), 0)  # the place is kept for this return
     note_return(machine, state, index, warp, step, cycle, returns)
     warp.requested -= 1
     learn_ready(machine, state, index, step, cycle, returns)
@@ -287,7 +284,7 @@ def note_served(machine, state, index, step, cycle, served, returns):
 @inline
 def is_the_last(machine, warp):
     """Returns whether a warp knows all that it waits for once the return of an access is known: it is the last one unknown."""
-    return warp.requested == 1 and warp.life == _RUNNING and machine.chip[0].loads_per_warp == 0
+    return warp.requested == 1 and warp.life == Life.RUNNING and machine.chip[0].loads_per_warp == 0
 
 
 @inline
@@ -326,7 +323,7 @@ def resolve(machine, state, sm, slot, now):
     """More is known about the requests for which a warp waits, of those served by cycle `now`: says until when it waits."""
     index = sm.first_index + slot
     warp = state.warps[at(index)]
-    if warp.life != _DRAINING:
+    if warp.life != Life.DRAINING:
         wait_for_next(machine, state, sm, slot, index, warp)
     elif warp.requested == 0:
         retire_warp(machine, state, sm, slot, warp, max(warp.since, warp.last_return), now)

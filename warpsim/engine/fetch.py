@@ -12,7 +12,6 @@ from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.places import scheduler_place, slot_in
 
-_RANDOM, _EXIT = int(Policy.RANDOM), int(Kind.EXIT)
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
 _SINCE, _USE = 0, 1  # of `State.lines`
 
@@ -42,15 +41,15 @@ def fetcher_at(machine, state, sm, s):
 def there_from(state, index):
     """Returns the cycle from which the next instruction of a warp can issue; FOREVER: it has not been fetched."""
     buffer = state.buffers[at(index)]
-    return buffer[at(_FIRST + buffer[at(_OLDEST)])] if buffer[at(_ENTRIES)] > 0 else np.int64(FOREVER)
+    return buffer[at(_FIRST + buffer[at(_OLDEST)])] if buffer[at(_ENTRIES)] > 0 else FOREVER
 
 
 @inline
 def fetched_from(addresses, state, index):
     """Returns the cycle from which the next instruction of a warp can issue; 0 where every instruction is there in time."""
     if addresses is None:
-        return np.int64(0)
-    return there_from(state, index) if len(state.buffers) > 0 else np.int64(0)
+        return 0
+    return there_from(state, index) if len(state.buffers) > 0 else 0
 
 
 @inline
@@ -69,7 +68,7 @@ def take_instruction(addresses, machine, state, fetcher, index, lane, step, foll
     fetcher.next = cycle
     end_full(addresses, machine, state, fetcher, index, lane, step)
     oldest = buffer[at(_OLDEST)] + 1
-    buffer[at(_OLDEST)] = oldest if oldest < chip.buffer else np.int64(0)
+    buffer[at(_OLDEST)] = oldest if oldest < chip.buffer else 0
     buffer[at(_ENTRIES)] -= 1
     if address != addresses[at(step)] + 1:
         buffer[at(_ADDRESS)], buffer[at(_ENTRIES)] = address, 0
@@ -87,7 +86,7 @@ def fetch_after(addresses, machine, state, sm, s, slot, step, following, cycle):
     if chip.buffer == 0:
         return
     index, lane = sm.first_index + slot, chip.lane_of[at(slot)]
-    fetcher, is_exit = fetcher_at(machine, state, sm, s), machine.program[at(step)].kind == _EXIT
+    fetcher, is_exit = fetcher_at(machine, state, sm, s), machine.program[at(step)].kind == Kind.EXIT
     if chip.issue_width > 1 or is_exit:
         take_instruction(addresses, machine, state, fetcher, index, lane, step, following, cycle)
     else:
@@ -107,7 +106,7 @@ def awaits_instruction(addresses, machine, state, sm, s, scheduler, cycle, end):
         return False
     fetch_before(addresses, machine, state, sm, s, cycle)
     lanes = bit(scheduler.lane)
-    if chip.policy == _RANDOM:
+    if chip.policy == Policy.RANDOM:
         lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, cycle))
     awaits = False
     while lanes != NONE:
@@ -146,7 +145,7 @@ def take_and_fetch(addresses, machine, state, sm, s, fetcher, index, lane, step,
             fetcher.last, fetcher.next = lane, cycle + np.int64(addresses[at(step)] + chip.buffer < chip.program_end)
         return
     take_instruction(addresses, machine, state, fetcher, index, lane, step, following, cycle)
-    buffer, since = state.buffers[at(index)], np.int64(0)
+    buffer, since = state.buffers[at(index)], 0
     if buffer[at(_ADDRESS)] < chip.program_end:
         if fetcher.lines_there > cycle:
             since = line_of(machine, state, sm, s, fetcher, buffer[at(_ADDRESS)], cycle)
@@ -206,7 +205,7 @@ def fetch_all(machine, state, sm, s, fetcher, cycle):
         while True:
             asked &= ~bit(lane)
             index = sm.first_index + slot_in(chip, s, lane)
-            buffer, warp, since = state.buffers[at(index)], state.warps[at(index)], np.int64(0)
+            buffer, warp, since = state.buffers[at(index)], state.warps[at(index)], 0
             if (fetcher.starting & bit(lane)) != NONE:
                 since = warp.start
             if since <= now:
@@ -235,7 +234,7 @@ def whose_turn(machine, state, sm, s, fetcher, lanes):
 @seldom
 def youngest(machine, state, sm, s, lanes):
     """Returns the lane of the warp that was launched last, of a set of lanes that is not empty."""
-    chip, latest, chosen = machine.chip[0], np.int64(NOBODY), np.int64(0)
+    chip, latest, chosen = machine.chip[0], NOBODY, 0
     while lanes != NONE:
         slot = slot_in(chip, s, first(lanes))
         seat = state.seats[at(sm.index * chip.seats + slot // chip.block_warps)]
@@ -284,7 +283,7 @@ def request_line(machine, fetcher, lines, line, now):
 @inline
 def all_lines_from(chip, lines):
     """Returns the cycle from which all lines of the program are in an L0 that has room for all; FOREVER: it is not known."""
-    since = np.int64(0)
+    since = 0
     for line in range(chip.cache_lines - chip.prefetch_lines):
         since = max(since, lines[at(line), at(_SINCE)] if lines[at(line), at(_USE)] > 0 else FOREVER)
     return since
@@ -309,7 +308,7 @@ def request_lines(machine, fetcher, lines, line, now):
 @seldom
 def replace_line(fetcher, lines, now):
     """Drops the line that was used longest ago, of those that are in L0. False: all are on their way."""
-    chosen, oldest = np.int64(NOBODY), np.int64(FOREVER)
+    chosen, oldest = NOBODY, FOREVER
     for line in range(len(lines)):
         use = lines[at(line), at(_USE)]
         if 0 < use < oldest and lines[at(line), at(_SINCE)] <= now:

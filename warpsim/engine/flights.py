@@ -9,25 +9,23 @@ from warpsim.engine.bits import at
 from warpsim.engine.constants import UNKNOWN, Kind
 from warpsim.engine.jit import inline
 
-_LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
-
 
 @inline
 def _heap_of(sm, kind):
     """Returns the place in `State.flights` of the heap of an SM's loads, or of its stores."""
-    return at(2 * sm.index + kind - _LOAD)
+    return at(2 * sm.index + kind - Kind.LOAD)
 
 
 @inline
 def limit_of(chip, kind):
     """Returns how many loads, or stores, of an SM can be in flight at a time; 0: any number."""
-    return chip.per_sm[at(kind - _LOAD)]
+    return chip.per_sm[at(kind - Kind.LOAD)]
 
 
 @inline
 def admits(machine, state, sm, kind, cycle):
     """Returns whether the SM's limit of loads, or of stores, leaves room for one more; forgets those that are back."""
-    which = at(kind - _LOAD)
+    which = at(kind - Kind.LOAD)
     limit = limit_of(machine.chip[0], kind)
     if limit == 0:
         return True
@@ -40,7 +38,7 @@ def admits(machine, state, sm, kind, cycle):
 @inline
 def forget_returned(state, sm, kind, cycle):
     """Forgets those of an SM's loads, or of its stores, that are back at a cycle."""
-    which, heap = at(kind - _LOAD), state.flights[_heap_of(sm, kind)]
+    which, heap = at(kind - Kind.LOAD), state.flights[_heap_of(sm, kind)]
     while sm.in_flight[which] > 0 and heap[0] <= cycle:
         _pop(heap, sm.in_flight, which)
 
@@ -48,22 +46,22 @@ def forget_returned(state, sm, kind, cycle):
 @inline
 def room_for_stores(machine, state, sm, cycle):
     """Returns how many stores an SM can issue from a cycle on before it is at its limit, even if none returns."""
-    which = at(_STORE - _LOAD)
-    forget_returned(state, sm, np.int64(_STORE), cycle)
-    return limit_of(machine.chip[0], np.int64(_STORE)) - sm.in_flight[which] - sm.unserved[which]
+    which = at(Kind.STORE - Kind.LOAD)
+    forget_returned(state, sm, Kind.STORE, cycle)
+    return limit_of(machine.chip[0], Kind.STORE) - sm.in_flight[which] - sm.unserved[which]
 
 
 @inline
 def soonest_landing(state, sm, kind):
     """Returns the cycle at which the first of an SM's loads, or of its stores, returns; UNKNOWN if none has been served."""
-    return state.flights[_heap_of(sm, kind), 0] if sm.in_flight[at(kind - _LOAD)] > 0 else UNKNOWN
+    return state.flights[_heap_of(sm, kind), 0] if sm.in_flight[at(kind - Kind.LOAD)] > 0 else UNKNOWN
 
 
 @inline
 def note_flight(machine, state, sm, kind, returns):
     """Counts a load, or a store, as in flight until it returns."""
     if limit_of(machine.chip[0], kind) > 0:
-        _push(state.flights[_heap_of(sm, kind)], sm.in_flight, at(kind - _LOAD), returns)
+        _push(state.flights[_heap_of(sm, kind)], sm.in_flight, at(kind - Kind.LOAD), returns)
 
 
 @inline
@@ -80,7 +78,7 @@ def _push(heap, sizes, which, value):
 def _pop(heap, sizes, which):
     sizes[which] -= 1
     n = sizes[which]
-    i, last = np.int64(0), heap[at(n)]
+    i, last = 0, heap[at(n)]
     while 2 * i + 1 < n:
         child = 2 * i + 1
         child += np.int64((child + 1 < n) & (heap[at(child + 1)] < heap[at(child)]))  # a branch would depend on chance

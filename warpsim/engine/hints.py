@@ -12,7 +12,6 @@ from warpsim.engine.constants import MOST_COUNTED, NEAR_COUNTED, UNKNOWN, Kind
 from warpsim.engine.jit import apart, inline, seldom
 from warpsim.engine.places import sm_of
 
-_LOAD = int(Kind.LOAD)
 _RESULT, _READ = 0, 1  # what a counter waits for
 _LENGTH, _FIRST = 0, 2  # columns of `State.counted`
 
@@ -68,7 +67,7 @@ def count_step(hints, machine, state, index, step, cycle, queued, ready):
     first_row = index * chip.counters
     if dst >= 0:
         state.writers[at(index * chip.registers + dst)] = cycle
-    most = np.int64(0)
+    most = 0
     if hint.write >= 0:
         returns = UNKNOWN + cycle if ready >= UNKNOWN else ready
         most = enter(state, first_row + hint.write, wait_until(returns, step, _RESULT), cycle)
@@ -81,7 +80,7 @@ def count_step(hints, machine, state, index, step, cycle, queued, ready):
 @apart
 def enter(state, row, until, cycle):
     """Has a counter count something that issues at a cycle, and forget what is done by then; returns how many it counts."""
-    kept = np.int64(0)
+    kept = 0
     for i in range(state.counted[at(row), at(_LENGTH)]):
         other = entry(state, row, i)
         if end_of(other) > cycle:
@@ -220,7 +219,7 @@ def may_end_sooner(state, row, at_most, end, window):
     """Returns whether a counter that counts at most so many from a cycle on may do so sooner."""
     if at_most == 0 or state.counted[at(row), at(_LENGTH)] <= at_most:
         return False
-    decides, soonest = False, np.int64(UNKNOWN)
+    decides, soonest = False, UNKNOWN
     for i in range(state.counted[at(row), at(_LENGTH)]):
         until = end_of(entry(state, row, i))
         decides |= until == end and longer(state, row, i) == at_most
@@ -242,6 +241,6 @@ def waits_for_counted_load(hints, machine, state, index, step, cycle):
                 until = entry(state, row, i)
                 if end_of(until) > cycle:
                     present += 1
-                    loads += reason_of(until) == _RESULT and machine.program[at(cause_of(until))].kind == _LOAD
+                    loads += reason_of(until) == _RESULT and machine.program[at(cause_of(until))].kind == Kind.LOAD
             waits |= present > hint.at_most and loads > 0
     return waits

@@ -24,10 +24,6 @@ from warpsim.engine.timetable import alarm
 from warpsim.engine.units import close_if_full, note_shared_issue, occupy, unit_open_from
 from warpsim.engine.waiting import wait_for_step
 
-_LOAD, _STORE = int(Kind.LOAD), int(Kind.STORE)
-_BARRIER, _BRANCH, _EXIT = int(Kind.BARRIER), int(Kind.BRANCH), int(Kind.EXIT)
-_WAIT = int(WarpState.WAIT)
-
 
 @inline
 def occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy):
@@ -48,7 +44,7 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     scheduler = scheduler_at(machine.chip[0], state, sm, s)
     pass_ports(machine.reads, machine.chip[0], scheduler, ins, slot, step, cycle)
     ready = cycle + queued + ins.latency
-    if kind == _LOAD or kind == _STORE:
+    if kind == Kind.LOAD or kind == Kind.STORE:
         ready = access(machine, state, sm, index, warp, step, cycle, queued)
         close_if_full(machine, state, sm, kind, cycle, cycle + 1)
     write(machine, state, index, np.int64(ins.dst), ready, step)
@@ -57,9 +53,9 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
         note_copy(machine.mbarriers, machine, state, index, step, ready)
     if has_hints(machine.hints):
         count_step(machine.hints, machine, state, index, step, cycle, queued, ready)
-    if kind != _EXIT:  # there is nothing after it
+    if kind != Kind.EXIT:  # there is nothing after it
         following = np.int64(ins.following)
-        if following < 0 or kind == _BRANCH:
+        if following < 0 or kind == Kind.BRANCH:
             warp_in_block = machine.chip[0].warp_of[at(slot)]
             following, gap = follow(machine, state, index, warp_in_block, step)
         warp.step = following
@@ -71,14 +67,14 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
 def may_pair(machine, state, sm, slot, warp, first, cycle):
     """Returns whether the next step of a warp is eligible in the cycle in which its step `first` has just issued."""
     kind, step = machine.program[at(first)].kind, np.int64(warp.step)
-    if not machine.program[at(first)].may_pair or (kind == _LOAD and machine.program[at(step)].kind == _LOAD):
+    if not machine.program[at(first)].may_pair or (kind == Kind.LOAD and machine.program[at(step)].kind == Kind.LOAD):
         return False
     index = sm.first_index + slot
     if fetched_from(machine.addresses, state, index) > cycle or names_mbarrier(machine.mbarriers, step):
         return False
-    if end_of(wait_of(machine, state, index, step, wait_until(cycle, first, _WAIT))) > cycle:
+    if end_of(wait_of(machine, state, index, step, wait_until(cycle, first, WarpState.WAIT))) > cycle:
         return False
-    limited = machine.chip[0].loads_per_warp > 0 and machine.program[at(step)].kind == _LOAD
+    limited = machine.chip[0].loads_per_warp > 0 and machine.program[at(step)].kind == Kind.LOAD
     return not limited or room_for_load(machine, state, index) <= cycle
 
 
@@ -95,8 +91,8 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     busy = busy_with_ports(machine.reads, machine, state, sm, s, scheduler, cycle, busy)
     occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy)
     warp.since = cycle
-    time = np.int64(NEVER)
-    if kind != _EXIT and kind != _BARRIER:
+    time = NEVER
+    if kind != Kind.EXIT and kind != Kind.BARRIER:
         if ins.delay > 0 and not paired:
             warp.wait = known_wait_from(cycle, ins)
             time = alarm(sm, scheduler, slot, warp.wait)
@@ -119,10 +115,10 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     store(scheduler.delays, replaced(load(scheduler.delays), lane, np.int64(following.own_delay)))
     store(scheduler.wakes, wakes)
     rank_after_issue(machine, state, sm, s, scheduler, lane, cycle)
-    if kind == _EXIT:
+    if kind == Kind.EXIT:
         end_greed(chip, scheduler)
         return exit_warp(machine, state, sm, slot, warp, cycle, end)
-    if kind == _BARRIER:
+    if kind == Kind.BARRIER:
         return arrive(machine, state, sm, slot, warp, step, gap, cycle)
     if names_mbarrier(machine.mbarriers, step):
         return pass_mbarrier(machine.mbarriers, machine, state, sm, slot, warp, step, gap, cycle, np.int64(scheduler.ready))

@@ -220,13 +220,18 @@ class _Part(CPUDispatcher):
     """A function that others call in compiled code. A call from Python compiles it for itself, which only tests need."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compiles the function for an int64 where it gets a constant, and not for each constant."""
-        return super().get_call_template(tuple(map(types.unliteral, args)), kws)  # type: ignore[attr-defined]  # numba has no annotations
+        """Compiles the function for an int64 where it gets a constant, or a member of an enumeration, not for each of these."""
+        return super().get_call_template(tuple(map(_without_value, args)), kws)  # type: ignore[attr-defined]  # as above
 
     def __call__(self, *arguments: Any) -> Any:
         if not hasattr(self, "alone"):
             self.alone = numba.njit(self.py_func, **_OPTIONS)
         return self.alone(*arguments)
+
+
+def _without_value(of: Any) -> Any:
+    """Returns the type of an argument that stands for no one value."""
+    return of.dtype if isinstance(of, types.IntEnumMember) else types.unliteral(of)  # type: ignore[attr-defined]  # numba has no annotations
 
 
 def _part(function: Function, compiler: type[CompilerBase], **options: Any) -> Function:
@@ -248,7 +253,7 @@ def jit(function: Function) -> Function:
 def inline(function: Function) -> Function:
     """Compiles a part of the machine, always inlined into its callers, with which LLVM optimizes it.
 
-    It is compiled for each set of argument types, and a bare 1, an int32 and an int64 are three: callers hand over np.int64.
+    It is compiled for each set of argument types, and an int32 and an int64 are two: callers hand over np.int64.
     """
     return _part(function, _PartCompiler, forceinline=True)
 

@@ -14,7 +14,6 @@ from warpsim.engine.jit import apart, inline, seldom
 from warpsim.engine.places import seat_number, slot_of
 from warpsim.engine.waiting import wait_for_next
 
-_RUNNING, _AT_MBARRIER, _BARRIER = int(Life.RUNNING), int(Life.AT_MBARRIER), int(WarpState.BARRIER)
 _ARRIVED, _AWAITED = 0, 1  # columns of `State.passed`
 _UNSERVED, _BACK = 0, 1  # columns of `State.copies`
 
@@ -108,7 +107,7 @@ def arrive_in_phase(mbarriers, machine, state, sm, slot, step, cycle, ready):
     phase.end, phase.known = max(phase.end, arrives), max(phase.known, cycle)
     state.arrivals_in[place, at(number % MOST_PHASES)] = cycle
     if phase.missing == 0:
-        go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, np.int64(1))
+        go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, 1)
     return True
 
 
@@ -121,17 +120,17 @@ def await_phase(mbarriers, machine, state, sm, slot, warp, step, gap, cycle):
     number = state.passed[place, _AWAITED] - facts.ahead
     state.passed[place, _AWAITED] += 1
     warp.wait = wait_until(cycle + gap, step, machine.classes[at(machine.program[at(step)].op)].after)
-    end, lacks = np.int64(0), False
+    end, lacks = 0, False
     if number >= 0:
         phase = phase_of(chip, state, seat, mbarrier, number)
         if phase.number < number or (phase.number == number and not is_known(phase)):
-            end, lacks = np.int64(UNKNOWN), phase.number < number or phase.missing > 0
+            end, lacks = UNKNOWN, phase.number < number or phase.missing > 0
         elif phase.number == number:
             end = np.int64(phase.end)
     if end < UNKNOWN:
         wait_after(machine, state, sm, slot, warp, step, end)
         return True
-    warp.life, warp.since, warp.barrier = _AT_MBARRIER, cycle, step
+    warp.life, warp.since, warp.barrier = Life.AT_MBARRIER, cycle, step
     if lacks:
         state.lacking[at(seat)] += 1
         if all_are_held(machine, state, sm, slot):
@@ -149,7 +148,7 @@ def is_known(phase):
 def wait_after(machine, state, sm, slot, warp, step, end):
     """Has a warp wait for its next step; the phase for which it waited after another step is complete at cycle `end`."""
     if end > end_of(warp.wait):
-        warp.wait = wait_until(end, step, _BARRIER)
+        warp.wait = wait_until(end, step, WarpState.BARRIER)
     wait_for_next(machine, state, sm, slot, sm.first_index + slot, warp)
 
 
@@ -160,14 +159,14 @@ def go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, is_last_ar
     first_slot = slot - slot % chip.block_warps
     for held in range(first_slot, first_slot + chip.block_warps):
         warp = state.warps[at(sm.first_index + held)]
-        if warp.life != _AT_MBARRIER or mbarriers[at(warp.barrier)].awaits != mbarrier:
+        if warp.life != Life.AT_MBARRIER or mbarriers[at(warp.barrier)].awaits != mbarrier:
             continue
         before = state.passed[at((sm.first_index + held) * chip.mbarriers + mbarrier), _AWAITED] - 1
         if before - mbarriers[at(warp.barrier)].ahead != phase.number:
             continue
         state.lacking[at(seat)] -= is_last_arrival
         if is_known(phase):
-            warp.life = _RUNNING
+            warp.life = Life.RUNNING
             count_barrier(machine, state, chip.scheduler_of[at(held)], warp, max(phase.known, warp.since))
             wait_after(machine, state, sm, held, warp, np.int64(warp.barrier), np.int64(phase.end))
 
@@ -194,7 +193,7 @@ def copy_is_back(mbarriers, machine, state, sm, index, step, cycle, served, retu
         phase.copies -= 1
         phase.end, phase.known = max(phase.end, returns), max(phase.known, served)
         if is_known(phase):
-            go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, np.int64(0))
+            go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, 0)
         number -= 1
 
 

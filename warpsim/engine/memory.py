@@ -21,8 +21,6 @@ from warpsim.engine.constants import (
 from warpsim.engine.jit import inline
 from warpsim.engine.rng import advance, choose, mix, skip, uniform
 
-_FIXED, _MEASURED, _QUEUE = int(MemoryModel.FIXED), int(MemoryModel.MEASURED), int(MemoryModel.QUEUE)
-
 
 @inline
 def quantile(table, row, u):
@@ -55,7 +53,7 @@ def pass_bus(chip, state, arrival, detail, is_write):
     cost = 1.0 + share * (chip.write_cost - 1.0) + 4.0 * share * (1.0 - share) * chip.turnaround
     if share != np.float64(is_write):  # a division takes long, and the next request waits for it
         clock.write_share = share + (np.float64(is_write) - share) / (LATEST * chip.crossbar_servers)
-    return serve_at(state, BUS, np.int64(0), arrival, detail.bus_cycles * cost)
+    return serve_at(state, BUS, 0, arrival, detail.bus_cycles * cost)
 
 
 @inline
@@ -199,11 +197,11 @@ def unloaded_load(machine, state, stream, now, detail, in_l2):
     u = uniform(mix(advance(stream)))
     if in_l2:
         return (chip.l2_latency if u < 0.5 else chip.l2_far_latency) + detail.l2_late
-    if model == _QUEUE:
+    if model == MemoryModel.QUEUE:
         return quantile(machine.quantiles, 0, u)
-    if model == _FIXED:
+    if model == MemoryModel.FIXED:
         return chip.latency
-    if model == _MEASURED:
+    if model == MemoryModel.MEASURED:
         roll_window(state, now)
         base = measured_latency(machine, present_load(state, now), u)
         state.recent_bytes[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
@@ -220,7 +218,7 @@ def wait_before_dram(machine, state, stream, time, detail, in_l2, is_write):
         begins = time
         if not in_l2:
             begins = pass_bus(chip, state, time, detail, is_write)
-        elif chip.memory == _QUEUE:
+        elif chip.memory == MemoryModel.QUEUE:
             stream = advance(stream)
             begins = pass_crossbar(state, time, mix(stream), detail)
         wait = max(wait, begins - time)

@@ -1,6 +1,5 @@
 """The accesses that go out to the memory system in a window, and their order."""
 
-import numpy as np
 
 from warpsim.engine.bits import at
 from warpsim.engine.jit import inline
@@ -26,7 +25,7 @@ def sort_outgoing(state, begin, end):
         relative = state.outgoing[at(number)].cycle - begin
         if relative < end - begin:
             state.in_cycle[at(relative)] += 1
-    place = np.int64(0)
+    place = 0
     for relative in range(end - begin):
         here = state.in_cycle[at(relative)]
         state.in_cycle[at(relative)] = place

@@ -9,9 +9,6 @@ from warpsim.engine.jit import inline, jit
 from warpsim.engine.places import first_index
 from warpsim.engine.rng import advance, mix, stream_of, uniform
 
-_BARRIER, _EXIT = int(Kind.BARRIER), int(Kind.EXIT)
-_WAIT = int(WarpState.WAIT)
-
 
 @jit
 def spread(machine, state):
@@ -27,7 +24,7 @@ def spread(machine, state):
 def spread_block(machine, state, block, first_index):
     """Spreads the warps of one block, of which the first has a place among all warp slots of the chip."""
     chip = machine.chip[0]
-    phase, barriers = 0.0, np.int64(0)
+    phase, barriers = 0.0, 0
     for warp_in_block in range(chip.block_warps):
         index = np.int64(first_index + warp_in_block)
         warp = state.warps[at(index)]
@@ -46,9 +43,9 @@ def spread_block(machine, state, block, first_index):
 def pass_alone(machine, state, index, warp, warp_in_block, entry, position, follows, barriers):
     """Has a warp pass what it executes alone in `position` cycles, and just so many barriers if it follows; returns how many."""
     step = next_instruction(machine, state, index, entry)
-    last, passed, met = step, np.int64(0), np.int64(0)
-    while machine.program[at(step)].kind != _EXIT:
-        is_barrier = machine.program[at(step)].kind == _BARRIER
+    last, passed, met = step, 0, 0
+    while machine.program[at(step)].kind != Kind.EXIT:
+        is_barrier = machine.program[at(step)].kind == Kind.BARRIER
         may_stop = passed >= position or (follows and is_barrier)
         if may_stop and (met >= barriers or not follows):
             break
@@ -59,5 +56,5 @@ def pass_alone(machine, state, index, warp, warp_in_block, entry, position, foll
         met += is_barrier
         step, _ = follow(machine, state, index, warp_in_block, last)
     warp.step = step
-    warp.wait = wait_until(max(passed - position, 0), last, _WAIT)
+    warp.wait = wait_until(max(passed - position, 0), last, WarpState.WAIT)
     return met

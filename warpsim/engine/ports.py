@@ -43,7 +43,7 @@ def pass_ports(reads, chip, scheduler, ins, slot, step, cycle):
     free, has, held_until = times_of_ports(scheduler, cycle)
     needs = needs_of(reads, scheduler, ins, slot, step)
     more = earlier_by(needs, READING_CYCLES << RANK_BITS)
-    free, has, held_until = times_after(free, has, held_until, needs, more, filled(np.int64(0), has))
+    free, has, held_until = times_after(free, has, held_until, needs, more, filled(0, has))
     keep_times_of_ports(scheduler, cycle, free, has, held_until)
 
 
@@ -93,7 +93,7 @@ def reads_of_banks(reads, scheduler, slot, step):
     """Returns the reads of a step that need a port, as `needs` of STEP, and has the reuse cache hold what it marks."""
     read, held = reads[at(step)], load(scheduler.reused)
     keys = plus(load(read.registers), filled(slot << REGISTER_BITS, held))
-    needs, nothing = load(read.needs), filled(np.int64(0), held)
+    needs, nothing = load(read.needs), filled(0, held)
     store(scheduler.reused, where(same(needs, nothing), held, in_both(keys, load(read.kept))))
     return sum_of_fours(where(same(held, keys), nothing, needs))
 

@@ -7,9 +7,6 @@ from warpsim.engine.constants import FOREVER, UNKNOWN, Kind, Life, WarpState
 from warpsim.engine.hints import has_hints, learn_return, wait_of_counters, waits_for_counted_load
 from warpsim.engine.jit import inline
 
-_DRAINING, _LOAD, _STORE = int(Life.DRAINING), int(Kind.LOAD), int(Kind.STORE)
-_LONG, _DRAIN = int(WarpState.LONG_SCOREBOARD), int(WarpState.DRAIN)
-
 
 @inline
 def write(machine, state, index, register, ready, step):
@@ -60,7 +57,7 @@ def waits_for_load(machine, state, index, step, cycle):
     waits = False
     for i in range(ins.operands, ins.operands_end):
         written = state.registers[at(index * machine.chip[0].registers + machine.operands[at(i)])]
-        waits |= end_of(written) > cycle and machine.program[at(cause_of(written))].kind == _LOAD
+        waits |= end_of(written) > cycle and machine.program[at(cause_of(written))].kind == Kind.LOAD
     if has_hints(machine.hints):
         waits |= waits_for_counted_load(machine.hints, machine, state, index, step, cycle)
     return waits
@@ -74,11 +71,11 @@ def room_for_load(machine, state, index):
     return within a window's length after it is served.
     """
     room = state.returns[at(index), soonest_return(state, index)]
-    unserved = np.int64(FOREVER)
+    unserved = FOREVER
     for i in range(state.returns.shape[1]):
         if state.returns[at(index), at(i)] >= UNKNOWN:
             unserved = min(unserved, state.returns[at(index), at(i)])
-    return room if room <= unserved - UNKNOWN + machine.chip[0].window else np.int64(UNKNOWN)
+    return room if room <= unserved - UNKNOWN + machine.chip[0].window else UNKNOWN
 
 
 @inline
@@ -98,9 +95,15 @@ def soonest_return(state, index):
 
 
 @inline
+def state_after_exit(machine, access):
+    """Returns the WarpState of a warp that has issued `exit` and waits for an access, a step."""
+    return WarpState.DRAIN if machine.program[at(access)].kind == Kind.STORE else WarpState.LONG_SCOREBOARD
+
+
+@inline
 def open_wait(machine, state, index, warp):
     """Returns the wait of a pending warp, without that for its limit of loads in flight."""
-    if warp.life == _DRAINING:
+    if warp.life == Life.DRAINING:
         step = cause_of(state.latest[at(index)])
-        return wait_until(UNKNOWN, step, _DRAIN if machine.program[at(step)].kind == _STORE else _LONG)
+        return wait_until(UNKNOWN, step, state_after_exit(machine, step))
     return wait_of(machine, state, index, np.int64(warp.step), warp.wait)

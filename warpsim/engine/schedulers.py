@@ -26,15 +26,11 @@ from warpsim.engine.places import slot_in
 from warpsim.engine.registers import waits_for_load
 from warpsim.engine.rng import advance, mix, uniform
 
-_LRR, _OLDEST, _GTY = int(Policy.LRR), int(Policy.OLDEST), int(Policy.GTY)
-_RANDOM, _TWO_LEVEL = int(Policy.RANDOM), int(Policy.TWO_LEVEL)
-_RUNNING, _AT_BARRIER, _AT_MBARRIER = int(Life.RUNNING), int(Life.AT_BARRIER), int(Life.AT_MBARRIER)
-
 
 @inline
 def ranks_alone_decide(policy):
     """Returns whether the next ranks follow from the present ranks and ages, so that a scheduler can run ahead."""
-    return policy != _RANDOM and policy != _TWO_LEVEL
+    return policy != Policy.RANDOM and policy != Policy.TWO_LEVEL
 
 
 @inline
@@ -44,7 +40,7 @@ def order_of(chip, ages):
     That is whether it takes turns, by how many ranks these begin behind the warp that issued last, as a vector like the ages;
     whether it is greedy; and the ages.
     """
-    return chip.circular != 0, filled(np.int64(chip.policy == _LRR), ages), chip.greedy != 0, ages
+    return chip.circular != 0, filled(np.int64(chip.policy == Policy.LRR), ages), chip.greedy != 0, ages
 
 
 @inline
@@ -67,7 +63,7 @@ def next_ranks(order, ranks, here, rank):
 def rank_after_issue(machine, state, sm, s, scheduler, lane, cycle):
     """Computes the ranks of the warps of scheduler s, of which the one in a lane has issued at a cycle."""
     chip = machine.chip[0]
-    if chip.policy == _TWO_LEVEL:
+    if chip.policy == Policy.TWO_LEVEL:
         rank_groups(machine, state, sm, s, scheduler, lane, cycle)
         return
     ranks = load(scheduler.ranks)
@@ -104,7 +100,7 @@ def is_active(machine, state, sm, slot, cycle):
         return False
     index = sm.first_index + slot
     warp = state.warps[at(index)]
-    if (warp.life != _RUNNING and warp.life != _AT_BARRIER and warp.life != _AT_MBARRIER) or warp.start > cycle:
+    if warp.life == Life.EMPTY or warp.life == Life.DRAINING or warp.start > cycle:
         return False
     return not waits_for_load(machine, state, index, np.int64(warp.step), cycle)
 
@@ -129,8 +125,8 @@ def drawn(scheduler, lanes):
 @inline
 def make_youngest(chip, scheduler, lane):
     """A warp has been launched into a lane: it is younger than all others."""
-    age, from_youngest = scheduler.ages[lane], chip.policy == _GTY
-    foremost = first(lanes_equal(load(scheduler.ranks), np.int64(0)))  # the greedy warp, or the first by age
+    age, from_youngest = scheduler.ages[lane], chip.policy == Policy.GTY
+    foremost = first(lanes_equal(load(scheduler.ranks), 0))  # the greedy warp, or the first by age
     for other in range(len(scheduler.ages)):
         if from_youngest and scheduler.ages[other] < age:
             scheduler.ages[other] += 1
@@ -141,5 +137,5 @@ def make_youngest(chip, scheduler, lane):
         ages = load(scheduler.ages)
         here = same(ages, filled(np.int64(scheduler.ages[at(foremost)]), ages))
         store(scheduler.ranks, first_then_by_age(here, ages))
-    elif chip.greedy or chip.policy == _OLDEST:
+    elif chip.greedy or chip.policy == Policy.OLDEST:
         store(scheduler.ranks, load(scheduler.ages))

@@ -39,18 +39,18 @@ def issue_stretch(machine, state, sm, scheduler, s, lane, begin, no_more):
     delay_cycles = delay >> RANK_BITS
     waiting = lanes_at_most(wakes, begin) & ~bit(lane)
     if delay_cycles > MAX_WARPS or (delay_cycles < 2 and waiting != NONE):  # a greedy warp that is eligible at once goes first
-        return np.int64(-1)
+        return -1
     takes_turns = waiting != NONE and machine.chip[0].circular != 0
     horizon = min(begin + (((len(scheduler.wakes) - 1) << RANK_BITS) if takes_turns else delay), NEVER) - 1
     members = lanes_at_most(wakes, horizon) & (below(MAX_WARPS) if takes_turns else ~waiting)
     until = min(no_more, first_after(wakes, horizon))
     if waiting != NONE and size(members) < delay_cycles:  # there are cycles in which one that is waiting issues
-        return np.int64(-1)
+        return -1
     if until < begin + (SHORTEST_STRETCH << RANK_BITS):
-        return np.int64(-1)
+        return -1
 
     # Which of them issue in each period, and when the first of these does for the last time
-    places, turn, end, youngest = NONE, np.int64(0), np.int64(FOREVER), np.int64(0)
+    places, turn, end, youngest = NONE, 0, FOREVER, 0
     left, behind = in_turn(members, lane)
     while left != NONE:
         member, left = first(left), rest(left)
@@ -66,13 +66,13 @@ def issue_stretch(machine, state, sm, scheduler, s, lane, begin, no_more):
         end = min(end, (np.int64(ins.run) * MAX_WARPS if np.int64(ins.own_delay) == delay else 0) + place)
     period = turn if takes_turns else delay_cycles
     if period < delay_cycles or not (takes_turns or go_first(scheduler, size(places), waiting, youngest, period)):
-        return np.int64(-1)
+        return -1
     cycles = min(until - begin >> RANK_BITS, end // MAX_WARPS * period + end % MAX_WARPS)
     if cycles < max(SHORTEST_STRETCH, period):
-        return np.int64(-1)
+        return -1
 
     rounds = np.int64(np.uint32(cycles) // np.uint32(period))
-    further, turn, last, last_lane = cycles - rounds * period, np.int64(0), np.int64(-1), lane
+    further, turn, last, last_lane = cycles - rounds * period, 0, -1, lane
     left, behind = in_turn(members, lane)
     while left != NONE:
         member, left = first(left), rest(left)

@@ -75,7 +75,7 @@ def take_due(state, begin, end):
     They are sorted by time; those of one time stay in the order in which they were sent.
     """
     if state.clock[0].next_arrival >= end:
-        return np.int64(0)
+        return 0
     count = take(state, end)
     parts = parts_of_cycle(end - begin, count)
     sort_by_part(state, begin, (end - begin) * parts, parts, count)
@@ -89,7 +89,7 @@ def take(state, end):
 
     Which they are depends on chance. So both are written, and no branch depends on it.
     """
-    clock, count, kept, soonest = state.clock[0], np.int64(0), np.int64(0), np.float64(FOREVER)
+    clock, count, kept, soonest = state.clock[0], 0, 0, np.float64(FOREVER)
     for number in range(clock.waiting):
         arrival = state.arrivals[at(number)]
         time, place, server, is_due = arrival.time, arrival.access, arrival.server, arrival.time < end
@@ -106,7 +106,7 @@ def take(state, end):
 @inline
 def parts_of_cycle(cycles, requests):
     """Returns into how many parts a cycle is divided, so that so many requests in so many cycles are about one in a part."""
-    parts = np.int64(1)
+    parts = 1
     while cycles * parts < min(requests, MOST_PARTS // 2):
         parts *= 2
     return parts

@@ -117,13 +117,13 @@ def call_others(state, task):
 @inline
 def await_call(state):
     """Another thread waits until it is called. False: it is not called any more."""
-    return _await(state.calls, np.int64(_CALLED), state.calls[_DONE]) != _NO_MORE
+    return _await(state.calls, _CALLED, state.calls[_DONE]) != _NO_MORE
 
 
 @inline
 def report(state):
     """Another thread has done what it was called for."""
-    _publish(state.calls, np.int64(_DONE), state.calls[_CALLED])
+    _publish(state.calls, _DONE, state.calls[_CALLED])
 
 
 @inline

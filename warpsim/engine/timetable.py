@@ -1,6 +1,5 @@
 """When the warps of an SM can issue: lanes for the cycles of the window and a little beyond, sets of warps for the rest."""
 
-import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.constants import FARTHEST, NEVER, RANK_BITS
@@ -16,7 +15,7 @@ def alarm(sm, scheduler, slot, wait):
     if cycle - sm.begin <= FARTHEST:
         return time_of(sm, cycle)
     sm.far |= bit(slot)
-    return np.int64(NEVER)
+    return NEVER
 
 
 @inline
@@ -38,7 +37,7 @@ def move_on(machine, state, sm, begin):
         scheduler = scheduler_at(chip, state, sm, s)
         wakes = load(scheduler.wakes)
         moved = not_before(earlier_by(wakes, distance), time_of(sm, scheduler.next_issue))
-        store(scheduler.wakes, where(same(wakes, filled(np.int64(NEVER), wakes)), wakes, moved))
+        store(scheduler.wakes, where(same(wakes, filled(NEVER, wakes)), wakes, moved))
     far = sm.far
     sm.far = NONE
     while far != NONE:

@@ -83,7 +83,7 @@ def occupy(machine, state, sm, s, ins, cycle):
     """
     facts, chip = machine.classes[at(ins.op)], machine.chip[0]
     if not facts.refusable:
-        return np.int64(0)
+        return 0
     unit = unit_of(facts, s)
     arrival = cycle + facts.lead
     begin = max(sm.free[unit], arrival * chip.tick)
@@ -120,14 +120,14 @@ def enter(state, sm, s, queue, facts, cycle, begin):
 @inline
 def user_of(facts, s):
     """Returns scheduler s where each has a unit, or a queue, of a class, of which the facts are given; else -1, all of them."""
-    return s if facts.own_unit or facts.queue > 0 else np.int64(-1)
+    return s if facts.own_unit or facts.queue > 0 else -1
 
 
 @inline
 def close_if_full(machine, state, sm, kind, cycle, begin):
     """If the SM has as many loads, or stores, in flight at a cycle as it may have, has them refused from `begin` on."""
     if not admits(machine, state, sm, kind, cycle):
-        refuses(state, sm, np.int64(-1), limit_gate(kind), begin, soonest_landing(state, sm, kind))
+        refuses(state, sm, -1, limit_gate(kind), begin, soonest_landing(state, sm, kind))
 
 
 @inline
@@ -136,7 +136,7 @@ def carry_over(machine, state, sm, begin):
     chip = machine.chip[0]
     for i in range(len(machine.refusing)):
         facts = machine.classes[at(machine.refusing[at(i)])]
-        for s in range(chip.schedulers if user_of(facts, np.int64(0)) == 0 else 1):
+        for s in range(chip.schedulers if user_of(facts, 0) == 0 else 1):
             if not unit_accepts(machine, sm, s, facts, begin):
                 until = unit_open_from(machine, sm, s, facts)
                 refuses(state, sm, user_of(facts, np.int64(s)), facts.unit, begin, until)
@@ -173,5 +173,5 @@ def precedence(machine, sm, s, op):
     """Returns a number by which the picks of one cycle are ordered: by unit, then by the scheduler's last issue to it."""
     facts = machine.classes[at(op)]
     if not facts.shared:
-        return np.int64(0)
+        return 0
     return (facts.unit + 1 << 50) + sm.last_issue[place_of(facts, s)]

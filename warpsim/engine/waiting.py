@@ -13,8 +13,6 @@ from warpsim.engine.jit import apart, inline
 from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of
 from warpsim.engine.timetable import set_alarm
 
-_LOAD, _LG_THROTTLE = int(Kind.LOAD), int(WarpState.LG_THROTTLE)
-
 
 @inline
 def count_wait(machine, state, s, warp, wait):
@@ -31,7 +29,7 @@ def count_open_wait(machine, state, s, index, warp, until):
     wait = open_wait(machine, state, index, warp)
     count_wait(machine, state, s, warp, wait if end_of(wait) <= until else clipped(wait, until))
     if warp.since < until - 1:
-        count_wait(machine, state, s, warp, wait_until(until, np.int64(warp.step), _LG_THROTTLE))
+        count_wait(machine, state, s, warp, wait_until(until, np.int64(warp.step), WarpState.LG_THROTTLE))
 
 
 @inline
@@ -51,11 +49,11 @@ def wait_for_step(machine, state, sm, s, slot, index, warp):
     if known:
         count_wait(machine, state, s, warp, wait)
         warp.wait = wait
-        if machine.chip[0].loads_per_warp > 0 and machine.program[at(step)].kind == _LOAD:
+        if machine.chip[0].loads_per_warp > 0 and machine.program[at(step)].kind == Kind.LOAD:
             room = room_for_load(machine, state, index)
             if room > end_of(wait):
                 state.otherwise[at(index)] = wait
-                throttled = wait_until(room, step, _LG_THROTTLE)
+                throttled = wait_until(room, step, WarpState.LG_THROTTLE)
                 known = is_known(throttled)
                 if known:
                     count_wait(machine, state, s, warp, throttled)

@@ -53,8 +53,6 @@ from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
 from warpsim.engine.units import accepts, carry_over, precedence, refused_now, unit_open_from, user_of
 
-_RANDOM = int(Policy.RANDOM)
-
 
 @inline
 def warp_in(machine, state, sm, s, lane):
@@ -97,14 +95,14 @@ def take_turns(machine, state, sm, until, end):
     `turns` holds for each scheduler that is contending the time of its pick, with its number as the rank.
     """
     chip = machine.chip[0]
-    schedulers, at_random, begin = chip.schedulers, chip.policy == _RANDOM, sm.begin
+    schedulers, at_random, begin = chip.schedulers, chip.policy == Policy.RANDOM, sm.begin
     first_warp = sm.first_index
     no_more = time_of(sm, until)
     may_run = ranks_alone_decide(chip.policy) and not state.tally[0].tracing
-    turns = for_schedulers(np.int64(NEVER))
+    turns = for_schedulers(NEVER)
     active, contending, agreed, second = below(schedulers), NONE, NONE, NONE
     while True:
-        s = np.int64(0)
+        s = 0
         if active != NONE:
             s = first(active)
             scheduler = scheduler_at(chip, state, sm, s)
@@ -115,7 +113,7 @@ def take_turns(machine, state, sm, until, end):
                 key = run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run)
                 if key >= no_more:
                     active &= ~bit(s)
-                    turns = replaced(turns, s, np.int64(NEVER))
+                    turns = replaced(turns, s, NEVER)
                     continue
                 if awaits_instruction(machine.addresses, machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
                     continue
@@ -153,7 +151,7 @@ def take_turns(machine, state, sm, until, end):
         step = np.int64(warp.step)
         ins = machine.program[at(step)]
         pair = (second & bit(s)) != NONE
-        gap, busy, last = np.int64(0), np.int64(0), step
+        gap, busy, last = 0, 0, step
         if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
             if pair:
                 issues_second(machine, state, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
@@ -200,7 +198,7 @@ def awaits_own_queue(machine, state, sm, s, op, cycle, end):
 @inline
 def next_in_turn(machine, state, sm, asking):
     """Returns the scheduler whose pick issues next, of several that ask in the same cycle."""
-    least = np.int64(FOREVER)
+    least = FOREVER
     while asking != NONE:
         s = first(asking)
         asking = rest(asking)
@@ -219,7 +217,7 @@ def turn_of(machine, state, sm, s):
 def agrees(machine, state, sm, s, cycle, end):
     """Returns whether the pick of scheduler s can issue, for all that issued before this cycle. If not, it has to pick again."""
     scheduler = scheduler_at(machine.chip[0], state, sm, s)
-    if machine.chip[0].policy == _RANDOM:
+    if machine.chip[0].policy == Policy.RANDOM:
         return draw_pick(machine, state, sm, s, scheduler, cycle, end)
     op = np.int64(machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].op)
     if accepts(machine, state, sm, s, op, cycle):
