@@ -12,7 +12,7 @@ from numba.core import cgutils, types
 from numba.extending import models, register_model
 
 from warpsim.engine.aliases import kind_of, known_as
-from warpsim.engine.constants import MAX_SCHEDULERS, RANK_BITS, RANKS
+from warpsim.engine.constants import MAX_SCHEDULERS, RANKS
 
 _FEATURES = get_host_cpu_features() if platform.machine() in ("x86_64", "AMD64") else {}
 _HAS_PHMINPOSUW = _FEATURES.get("sse4.1", False)  # one instruction finds the minimum of 8 lanes
@@ -169,29 +169,7 @@ def high_half(a, b):
     return types.uint64(types.uint64, types.uint64), generate
 
 
-def bitwise_or(builder, a, b):
-    """The bits of both."""
-    return builder.or_(a, b)
-
-
-def bitwise_and(builder, a, b):
-    """The bits that both have."""
-    return builder.and_(a, b)
-
-
-def sum_of(builder, a, b):
-    """The sum of each lane."""
-    return builder.add(a, b)
-
-
-def left(builder, vector, by):
-    """Lanes shifted to the left."""
-    return builder.shl(vector, by)
-
-
-def right(builder, vector, by):
-    """Lanes shifted to the right."""
-    return builder.lshr(vector, by)
+bitwise_or, bitwise_and, plus, minus = ir.IRBuilder.or_, ir.IRBuilder.and_, ir.IRBuilder.add, ir.IRBuilder.sub
 
 
 def of_two(operation):
@@ -206,55 +184,9 @@ def of_two(operation):
     return rule
 
 
-def with_number(operation):
-    """The rule of an operation on a vector and one number for all lanes."""
-
-    def rule(vector, number):
-        def generate(context, builder, signature, arguments):
-            return operation(builder, arguments[0], _filled(builder, arguments[1], vector.count))
-
-        return vector(vector, types.int64), generate
-
-    return rule
-
-
 def of_llvm(name):
     """An operation on two vectors for which LLVM has a function."""
     return lambda builder, a, b: _called(builder, f"llvm.{name}.v{a.type.count}i16", a.type, a, b)
-
-
-def masked(mask):
-    """The rule of a vector of which some bits remain in each lane."""
-
-    def rule(vector):
-        def generate(context, builder, signature, arguments):
-            return builder.and_(arguments[0], _filled(builder, _I16(mask), vector.count))
-
-        return vector(vector), generate
-
-    return rule
-
-
-def shifted(shift):
-    """The rule of a vector with all lanes shifted by RANK_BITS."""
-
-    def rule(vector):
-        def generate(context, builder, signature, arguments):
-            return shift(builder, arguments[0], _filled(builder, _I16(RANK_BITS), vector.count))
-
-        return vector(vector), generate
-
-    return rule
-
-
-def ranks_after(ranks, rank, back):
-    """The rule of `ranks_after`."""
-
-    def generate(context, builder, signature, arguments):
-        ranks, rank, back = arguments
-        return builder.and_(builder.sub(builder.sub(ranks, rank), back), _filled(builder, _I16(RANKS), ranks.type.count))
-
-    return ranks(ranks, rank, back), generate
 
 
 def filled(number, vector):

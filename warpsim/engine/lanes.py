@@ -45,52 +45,22 @@ def in_both(a, b):
     return a & b
 
 
-@compiled_as(rule.of_two(rule.sum_of))
+@compiled_as(rule.of_two(rule.plus))
 def plus(a, b):
     """Returns the sum of each lane."""
     return a + b
+
+
+@compiled_as(rule.of_two(rule.minus))
+def minus(a, b):
+    """Returns the difference of each lane, which may begin again from the largest number."""
+    return a - b
 
 
 @compiled_as(rule.of_two(rule.of_llvm("usub.sat")))
 def beyond(a, b):
     """Returns by how much each lane of `a` is larger than that of `b`; 0 where it is not."""
     return a - np.minimum(a, b)
-
-
-@compiled_as(rule.with_number(rule.of_llvm("umax")))
-def not_before(vector, time):
-    """Returns the lanes, but at least `time`."""
-    return np.maximum(vector, np.uint16(time))
-
-
-@compiled_as(rule.with_number(rule.of_llvm("usub.sat")))
-def earlier_by(vector, time):
-    """Returns the lanes less `time`, but at least 0."""
-    return vector - np.minimum(vector, np.uint16(time))
-
-
-@compiled_as(rule.masked(NEVER))
-def time_part(keys):
-    """Returns the times of keys, without their ranks."""
-    return keys & np.uint16(NEVER)
-
-
-@compiled_as(rule.shifted(rule.left))
-def as_times(cycles):
-    """Returns cycles of the window as times."""
-    return cycles << RANK_BITS
-
-
-@compiled_as(rule.shifted(rule.right))
-def as_cycles(times):
-    """Returns times as cycles of the window."""
-    return times >> RANK_BITS
-
-
-@compiled_as(rule.ranks_after)
-def ranks_after(ranks, rank, back):
-    """Returns the ranks of the circular order that begins with a rank, or with the next one if `back` is 1."""
-    return (ranks - rank - back) & np.uint16(RANKS)
 
 
 @compiled_as(rule.filled)
@@ -187,6 +157,30 @@ def first_then_by_age(here, ages):
     """Returns ranks: first the one lane of a mask, then the others by age."""
     behind = np.uint16(1) if len(ages) <= RANKS else (ages < ages[here]).astype(np.uint16)
     return np.where(here, np.uint16(0), ages + behind)
+
+
+@inline
+def not_before(vector, time):
+    """Returns the lanes, but at least `time`."""
+    return later(vector, filled(time, vector))
+
+
+@inline
+def earlier_by(vector, time):
+    """Returns the lanes less `time`, but at least 0."""
+    return beyond(vector, filled(time, vector))
+
+
+@inline
+def time_part(keys):
+    """Returns the times of keys, without their ranks."""
+    return in_both(keys, filled(NEVER, keys))
+
+
+@inline
+def ranks_after(ranks, rank, back):
+    """Returns the ranks of the circular order that begins with a rank, or with the next one if `back` is 1."""
+    return in_both(minus(minus(ranks, rank), back), filled(RANKS, ranks))
 
 
 @inline

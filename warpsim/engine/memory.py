@@ -138,25 +138,14 @@ def hits_l1(stream, detail):
 @inline
 def after_access(stream, detail):
     """Returns a warp's stream after an access."""
-    return skip(stream, 1 + (detail.l2_hit > 0.0) + detail.requests)
+    return skip(before_requests(stream, detail), detail.requests)
 
 
 @inline
 def latency_in_l1(machine, detail):
     """Returns after how many cycles the data of an access that hits L1 is back."""
     chip = machine.chip[0]
-    added = 0.0
-    for request in range(detail.requests):
-        added = max(added, delay_of(chip, detail, request))
-    return whole((detail.drain if detail.drain >= 0.0 else chip.l1_latency + detail.l1_late) + added)
-
-
-@inline
-def delay_of(chip, detail, request):
-    """Returns the delay of issuing one of the requests of an access, in cycles."""
-    if detail.extra == 0 or detail.requests == 1:
-        return 0.0
-    return np.float64(request * detail.extra) / np.float64(detail.requests - 1) * chip.transaction_latency
+    return whole((detail.drain if detail.drain >= 0.0 else chip.l1_latency + detail.l1_late) + longest_delay(chip, detail))
 
 
 @inline
@@ -167,8 +156,8 @@ def whole(latency):
 
 @inline
 def longest_delay(chip, detail):
-    """Returns the delay of issuing the last request of an access, in cycles."""
-    return delay_of(chip, detail, detail.requests - 1)
+    """Returns the delay of issuing the last request of an access, in cycles; no other one has a longer one."""
+    return np.float64(detail.extra) * chip.transaction_latency if detail.requests > 1 else 0.0
 
 
 @inline
@@ -201,12 +190,10 @@ def unloaded_load(machine, state, stream, now, detail, in_l2):
         return quantile(machine.quantiles, 0, u)
     if model == MemoryModel.FIXED:
         return chip.latency
-    if model == MemoryModel.MEASURED:
-        roll_window(state, now)
-        base = measured_latency(machine, present_load(state, now), u)
-        state.recent_bytes[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
-        return base
-    raise ValueError("unknown memory model")
+    roll_window(state, now)
+    base = measured_latency(machine, present_load(state, now), u)
+    state.recent_bytes[now // BUCKET_CYCLES % WINDOW_BUCKETS] += detail.requests * detail.request_bytes
+    return base
 
 
 @inline

@@ -11,8 +11,6 @@ from warpsim.engine.bits import at
 from warpsim.engine.constants import OPERAND_SLOTS, RANK_BITS, READING_CYCLES, REGISTER_BITS
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
-    as_cycles,
-    as_times,
     beyond,
     earlier_by,
     everywhere,
@@ -62,15 +60,15 @@ def times_of_ports(scheduler, begin):
     """
     backlog = load(scheduler.backlog)
     has = filled(max(scheduler.port_last - begin, 0) << RANK_BITS, backlog)
-    behind = filled(min(max(begin - scheduler.port_last, 0), OPERAND_SLOTS), backlog)
-    free = plus(has, as_times(beyond(backlog, behind)))
+    passed = min(max(begin - scheduler.port_last, 0), OPERAND_SLOTS)
+    free = plus(has, earlier_by(backlog, passed << RANK_BITS))
     return free, has, filled(max(scheduler.held_until - begin, 0) << RANK_BITS, backlog)
 
 
 @inline
 def keep_times_of_ports(scheduler, begin, free, has, held_until):
     """Keeps these times in the scheduler."""
-    store(scheduler.backlog, as_cycles(beyond(free, has)))
+    store(scheduler.backlog, beyond(free, has))
     scheduler.port_last, scheduler.held_until = begin + (number(has) >> RANK_BITS), begin + (number(held_until) >> RANK_BITS)
 
 

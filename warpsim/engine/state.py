@@ -294,7 +294,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("held_from", "i8"),  # first cycle after its last issue in which only the ports hold it
         ("held_until", "i8"),  # first cycle in which they do not
         ("port_last", "i8"),  # cycle in which the last instruction has its ports
-        ("backlog", "u2", 8),  # by bank: cycles after that one until its port is free, at most OPERAND_SLOTS
+        ("backlog", "u2", 8),  # by bank, as a time of a lane: cycles from then until its port is free, at most OPERAND_SLOTS
         ("reused", "u2", OPERAND_SLOTS * MOST_BANKS),  # the reuse cache, as READS: register + 1 and warp slot; 0: empty
         # Of the warp that is picked
         ("lane", "i8"),
