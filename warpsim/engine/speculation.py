@@ -6,12 +6,13 @@ costs some twenty cycles of the processor, and nothing else.
 """
 
 from llvmlite import ir
-from numba.core import cgutils, config, types
-from numba.extending import intrinsic
+from numba.core import cgutils, types
+
+from warpsim.engine.jit import compiled_as
 
 
-def _speculated(context, value, guess):
-    """Emits the branch, which LLVM must not take out: in it the guess passes an instruction of which LLVM knows nothing."""
+def _speculating(value, guess):
+    """Writes the branch, which LLVM must not take out: in it the guess passes an instruction of which LLVM knows nothing."""
 
     def generate(context, builder, signature, arguments):
         value, guess = arguments
@@ -28,8 +29,7 @@ def _speculated(context, value, guess):
     return types.int64(types.int64, types.int64), generate
 
 
-def _as_it_is(value, guess):
+@compiled_as(_speculating)
+def speculated(value, guess):
+    """Returns a number that is nearly always as guessed."""
     return value
-
-
-speculated = _as_it_is if config.DISABLE_JIT else intrinsic(_speculated)
