@@ -33,6 +33,7 @@ from warpsim.engine.constants import (
     Records,
 )
 from warpsim.engine.machine import Machine
+from warpsim.engine.rng import GOLDEN, mix
 from warpsim.engine.state import (
     ACCESS,
     ARRIVAL,
@@ -54,6 +55,8 @@ from warpsim.engine.state import (
     lanes_for,
     scheduler_record,
 )
+
+_mix = getattr(mix, "py_func", mix)  # on arrays
 
 
 def records(count: int, dtype: np.dtype[Any]) -> Records:
@@ -151,7 +154,7 @@ def _make_idle(machine: Machine, state: State) -> None:
     of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
     of_schedulers["wakes"] = NEVER
     if chip.policy == Policy.RANDOM:  # all its ranks stay 0, and `draw_pick` chooses among equal times
-        of_schedulers["stream"] = np.array(streams_of_schedulers(int(chip.seed), len(of_schedulers)), np.uint64)
+        of_schedulers["stream"] = streams_of_schedulers(int(chip.seed), len(of_schedulers))
     else:
         of_schedulers["ages"] = of_schedulers["ranks"] = np.arange(of_schedulers["ages"].shape[1])
 
@@ -209,12 +212,9 @@ def _longer(some: Records, size: int) -> Records:
 
 def echoes_of(seed: int, count: int) -> Records:
     """Returns the echoes that stand for the warps of SMs that a slice does not simulate (docs/model.md, sections 5 and 6)."""
-    from warpsim.engine import rng
-
-    mix = getattr(rng.mix, "py_func", rng.mix)
     echoes = records(count, SEQUENCE)
     with np.errstate(over="ignore"):
-        echoes["stream"] = mix(mix(np.uint64(seed)) + rng.GOLDEN * np.arange(count, dtype=np.uint64))
+        echoes["stream"] = _mix(_mix(np.uint64(seed)) + GOLDEN * np.arange(count, dtype=np.uint64))
     echoes["next_step"] = NOBODY
     return echoes
 
@@ -239,9 +239,8 @@ def _accesses(machine: Machine) -> Array:
     return np.flatnonzero((kind == Kind.LOAD) | (kind == Kind.STORE))
 
 
-def streams_of_schedulers(seed: int, count: int) -> list[int]:
-    """The streams of the schedulers of a chip, for the policy `random` (docs/model.md, section 6)."""
-    from warpsim.engine.rng import stream_of
-
+def streams_of_schedulers(seed: int, count: int) -> Array:
+    """Returns the streams of the schedulers of a chip, for the policy `random` (docs/model.md, section 6)."""
     with np.errstate(over="ignore"):
-        return [int(stream_of(np.uint64(seed), np.int64(-2 - number))) for number in range(count)]
+        streams: Array = _mix(np.uint64(seed) - GOLDEN * np.arange(1, count + 1, dtype=np.uint64))
+    return streams

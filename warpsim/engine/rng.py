@@ -32,7 +32,7 @@ def skip(stream, draws):
 
 @inline
 def stream_of(seed, number):
-    """The initial state of stream `number` (0, 1, ... for warps; negative for schedulers)."""
+    """The initial state of the stream of a warp, by its launch number; allocation.py has those of schedulers and echoes."""
     return mix(seed + GOLDEN * np.uint64(np.int64(number + 1)))
 
 
