@@ -1,6 +1,6 @@
 """Where every warp-cycle goes: states, program lines, causes, and the edges of what is counted. docs/model.md, section 7.
 
-The timing code reports here that a warp waits (`waits`), that it issues (`issues`, and what stands beside it for the second one
+The timing code reports here that a warp waits (`count`), that it issues (`issues`, and what stands beside it for the second one
 of a pair, for plain steps and runs of these), and for which cycles a unit refuses (`refuses`), an issue occupies its scheduler
 (`is_busy`), or the register ports hold it (`holds`). It needs nothing back.
 
@@ -42,14 +42,8 @@ from warpsim.engine.registers import open_wait
 
 
 @inline
-def waits(machine, state, s, step, since, wait):
-    """A warp of scheduler s waits for a step, from the cycle after `since` on; says until when and why."""
-    count(machine, state, s, step, cause_of(wait), reason_of(wait), end_of(wait) - since - 1)
-
-
-@inline
 def count(machine, state, s, step, cause, reason, cycles):
-    """Counts warp-cycles under a WarpState: to a step at scheduler s, and to the step that caused them."""
+    """A warp of scheduler s waits for a step: counts these warp-cycles under a WarpState, and to the step that causes them."""
     state.stalls[at(count_place(machine.program, s, step) * STATES + reason)] += cycles
     state.caused[at(cause * STATES + reason)] += cycles
 
@@ -179,7 +173,8 @@ def refuses(state, sm, s, gate, begin, end):
 def is_busy(machine, state, sm, s, begin, end):
     """The last issue of scheduler s occupies it from `begin` on and before `end`, apart from cycles of which `holds` says so."""
     if len(machine.refusing) > 0 or machine.chip[0].buffer > 0:
-        mark_busy(state.scratch[0], s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
+        enter_cycles(state.scratch[0].busy[at(s)], begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
+        state.scratch[0].some_busy = 1
 
 
 @inline
@@ -212,13 +207,7 @@ def own_unit_refuses(scratch, s, unit, begin, cycles):
 @inline
 def holds(scratch, sm, s, begin, end):
     """The register ports hold scheduler s from `begin` on and before `end`."""
-    mark_held(scratch, s, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
-
-
-@inline
-def mark_held(scratch, s, begin, end):
-    """Enters cycles in which the register ports hold a scheduler."""
-    enter_cycles(scratch.held[at(s)], begin, end)
+    enter_cycles(scratch.held[at(s)], begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
     scratch.some_held = 1
 
 
@@ -244,13 +233,6 @@ def free_cycles(scratch, s, begin, end):
 def cannot_issue(scratch, s, word):
     """Returns the set of those of the 64 cycles of a word in which scheduler s cannot issue."""
     return scratch.busy[at(s), word] | scratch.held[at(s), word]
-
-
-@inline
-def mark_busy(scratch, s, begin, end):
-    """Enters cycles in which a scheduler is busy."""
-    enter_cycles(scratch.busy[at(s)], begin, end)
-    scratch.some_busy = 1
 
 
 @inline

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warpsim.engine.attribution import count_barrier, waits
+from warpsim.engine.attribution import count, count_barrier
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
 from warpsim.engine.constants import FOREVER, NEVER_WRITTEN, Life, WarpState
 from warpsim.engine.control import entry_of, next_instruction
@@ -15,7 +15,7 @@ from warpsim.engine.registers import state_after_exit
 from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
 from warpsim.engine.timetable import set_alarm
-from warpsim.engine.waiting import wait_for_next
+from warpsim.engine.waiting import count_wait, wait_for_next
 
 _NO_BARRIER, _DIFFERENT = -1, -2  # of a seat: nobody waits; warps wait at different barriers
 _NONE = -1  # of a seat: no block is to start
@@ -92,7 +92,7 @@ def start_blocks(machine, state, sm, end):
 
 
 @inline
-def start_block(machine, state, sm, seat, seat_number):
+def start_block(machine, state, sm, seat, number_on_sm):
     """Starts the block that has been assigned to a seat; its warps issue one after another, unless phases.py has placed them.
 
     Those of the first blocks of an SM wait for constants.
@@ -103,11 +103,11 @@ def start_block(machine, state, sm, seat, seat_number):
     seat.next_start, seat.next_block = _NONE, _NONE
     seat.live, seat.unresolved, seat.waiting, seat.barrier, seat.retire = chip.block_warps, 0, 0, _NO_BARRIER, now
     change_population(state, sm, chip.block_warps, now)
+    first_slot = number_on_sm * chip.block_warps
     if has_mbarriers(machine.mbarriers):
-        first_slot = seat_number * chip.block_warps
-        forget_phases(machine, state, sm.index * chip.seats + seat_number, sm.first_index + first_slot)
+        forget_phases(machine, state, sm.index * chip.seats + number_on_sm, sm.first_index + first_slot)
     for warp_in_block in range(chip.block_warps):
-        slot = seat_number * chip.block_warps + warp_in_block
+        slot = first_slot + warp_in_block
         index = sm.first_index + slot
         warp = state.warps[at(index)]
         warp.life, warp.start, warp.requested = Life.RUNNING, now, 0
@@ -129,8 +129,10 @@ def start_block(machine, state, sm, seat, seat_number):
                 warp.wait = wait_until(sm.constants, step, WarpState.IMC_MISS)
         step = np.int64(warp.step)
         begin_fetch(machine.addresses, machine, state, sm, slot, step)
-        waits(machine, state, chip.scheduler_of[at(slot)], step, now - 1, warp.wait)
-        scheduler = scheduler_at(chip, state, sm, chip.scheduler_of[at(slot)])
+        s = chip.scheduler_of[at(slot)]
+        warp.since = now - 1
+        count_wait(machine, state, s, warp, warp.wait)
+        scheduler = scheduler_at(chip, state, sm, s)
         lane = at(chip.lane_of[at(slot)])
         scheduler.uses[lane], scheduler.delays[lane] = machine.program[at(step)].uses, machine.program[at(step)].own_delay
         make_youngest(chip, scheduler, lane)
@@ -159,8 +161,10 @@ def retire_warp(machine, state, sm, slot, warp, last, end):
     """The last cycle of a warp that has issued `exit` is known; `end` is that of the window."""
     chip, clock, seat = machine.chip[0], state.clock[0], seat_of(machine, state, sm, slot)
     if last > warp.since:
-        warp.wait = wait_until(last, warp.last_access, state_after_exit(machine, warp.last_access))
-        waits(machine, state, chip.scheduler_of[at(slot)], np.int64(warp.step), warp.since - 1, warp.wait)
+        access = np.int64(warp.last_access)
+        reason = state_after_exit(machine, access)
+        warp.wait = wait_until(last, access, reason)
+        count(machine, state, chip.scheduler_of[at(slot)], np.int64(warp.step), access, reason, last - warp.since)
     seat.retire = max(seat.retire, last)
     seat.unresolved -= 1
     if last < end:
@@ -259,10 +263,10 @@ def soonest_barrier(machine, state, sm, now, end):
 
 
 @inline
-def complete_from(machine, state, sm, seat_number, now, latest):
+def complete_from(machine, state, sm, number_on_sm, now, latest):
     """Returns a cycle, `now` or later, before which the next barrier of a seat's block is not complete; at most `latest`."""
     warps, cycle = machine.chip[0].block_warps, now
-    slot = seat_number * warps
+    slot = number_on_sm * warps
     last = slot + warps
     while slot < last and cycle < latest:
         warp = state.warps[at(sm.first_index + slot)]

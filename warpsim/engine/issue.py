@@ -26,14 +26,6 @@ from warpsim.engine.waiting import wait_for_step
 
 
 @inline
-def occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy):
-    """A scheduler has issued at a cycle, and cannot issue again for `busy` cycles."""
-    scheduler.next_issue = cycle + busy
-    if busy > 1:
-        is_busy(machine, state, sm, s, cycle + 1, cycle + busy)
-
-
-@inline
 def execute(machine, state, sm, s, slot, warp, step, cycle):
     """Has a step of a warp take effect: at its unit, in memory, in its register; moves the warp on. Returns the step's gap."""
     index = sm.first_index + slot
@@ -89,21 +81,20 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     ins = machine.program[at(step)]
     kind = ins.kind
     busy = busy_with_ports(machine.reads, machine, state, sm, s, scheduler, cycle, busy)
-    occupy_scheduler(machine, state, sm, s, scheduler, cycle, busy)
+    scheduler.next_issue = cycle + busy
+    if busy > 1:
+        is_busy(machine, state, sm, s, cycle + 1, cycle + busy)
     warp.since = cycle
     time = NEVER
     if kind != Kind.EXIT and kind != Kind.BARRIER:
         if ins.delay > 0 and not paired:
             warp.wait = known_wait_from(cycle, ins)
             time = alarm(sm, scheduler, slot, warp.wait)
-        elif awaits_mbarrier(machine.mbarriers, step):
-            pass  # it is held, or waits, below
-        elif ins.awaited:
+        elif not awaits_mbarrier(machine.mbarriers, step):  # else it is held, or waits, below
             warp.wait = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after)
-            sm.pending |= bit(slot)
-        else:
-            warp.wait = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after)
-            if wait_for_step(machine, state, sm, s, slot, index, warp):
+            if ins.awaited:
+                sm.pending |= bit(slot)
+            elif wait_for_step(machine, state, sm, s, slot, index, warp):
                 time = alarm(sm, scheduler, slot, warp.wait)
     following, facts = machine.program[at(warp.step)], machine.classes[at(ins.op)]
     uses = replaced(load(scheduler.uses), lane, np.int64(following.uses))

@@ -94,7 +94,7 @@ def arrive_in_phase(mbarriers, machine, state, sm, slot, step, cycle, ready):
     state.passed[place, _ARRIVED] += 1
     phase = phase_of(chip, state, seat, mbarrier, number)
     if phase.number != NO_PHASE and phase.number < number:
-        if not is_known(phase) or phase.end > cycle:
+        if not end_is_known(phase) or phase.end > cycle:
             return stuck(chip, state, sm, slot, cycle)
         phase.number = NO_PHASE
     if phase.number == NO_PHASE:
@@ -123,7 +123,7 @@ def await_phase(mbarriers, machine, state, sm, slot, warp, step, gap, cycle):
     end, lacks = 0, False
     if number >= 0:
         phase = phase_of(chip, state, seat, mbarrier, number)
-        if phase.number < number or (phase.number == number and not is_known(phase)):
+        if phase.number < number or (phase.number == number and not end_is_known(phase)):
             end, lacks = UNKNOWN, phase.number < number or phase.missing > 0
         elif phase.number == number:
             end = np.int64(phase.end)
@@ -139,7 +139,7 @@ def await_phase(mbarriers, machine, state, sm, slot, warp, step, gap, cycle):
 
 
 @inline
-def is_known(phase):
+def end_is_known(phase):
     """Returns whether it is known when a phase is complete."""
     return phase.missing == 0 and phase.copies == 0
 
@@ -165,7 +165,7 @@ def go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, is_last_ar
         if before - mbarriers[at(warp.barrier)].ahead != phase.number:
             continue
         state.lacking[at(seat)] -= is_last_arrival
-        if is_known(phase):
+        if end_is_known(phase):
             warp.life = Life.RUNNING
             count_barrier(machine, state, chip.scheduler_of[at(held)], warp, max(phase.known, warp.since))
             wait_after(machine, state, sm, held, warp, np.int64(warp.barrier), np.int64(phase.end))
@@ -192,7 +192,7 @@ def copy_is_back(mbarriers, machine, state, sm, index, step, cycle, served, retu
         phase = phase_of(chip, state, seat, mbarrier, number)
         phase.copies -= 1
         phase.end, phase.known = max(phase.end, returns), max(phase.known, served)
-        if is_known(phase):
+        if end_is_known(phase):
             go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, 0)
         number -= 1
 

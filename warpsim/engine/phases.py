@@ -6,7 +6,6 @@ from warpsim.engine.bits import at, wait_until
 from warpsim.engine.constants import Kind, WarpState
 from warpsim.engine.control import entry_of, follow, next_instruction
 from warpsim.engine.jit import inline, jit
-from warpsim.engine.places import first_index
 from warpsim.engine.rng import advance, mix, stream_of, uniform
 
 
@@ -17,7 +16,7 @@ def spread(machine, state):
     for number in range(len(state.seats)):
         seat = state.seats[at(number)]
         first_slot = number % chip.seats * chip.block_warps
-        spread_block(machine, state, seat.next_block, first_index(chip, number // chip.seats) + first_slot)
+        spread_block(machine, state, seat.next_block, state.sms[at(number // chip.seats)].first_index + first_slot)
 
 
 @inline

@@ -9,12 +9,6 @@ from warpsim.engine.jit import inline
 
 
 @inline
-def first_index(chip, sm):
-    """Returns the index of slot 0 of an SM, of which the number is given; its record has it, too."""
-    return sm << chip.slot_bits
-
-
-@inline
 def sm_of(chip, index):
     """Returns the number of the SM that has a warp slot."""
     return index >> chip.slot_bits
@@ -23,13 +17,19 @@ def sm_of(chip, index):
 @inline
 def slot_of(chip, index):
     """Returns the number of a warp slot at its SM."""
-    return index - first_index(chip, sm_of(chip, index))
+    return index & ((1 << chip.slot_bits) - 1)
 
 
 @inline
 def slot_in(chip, s, lane):
     """Returns the warp slot of an SM for which a lane of scheduler s stands; `chip.scheduler_of` and `lane_of` lead back."""
     return lane * chip.schedulers + s
+
+
+@inline
+def warp_in(chip, state, sm, s, lane):
+    """Returns the warp in a lane of scheduler s of an SM."""
+    return state.warps[at(sm.first_index + slot_in(chip, s, lane))]
 
 
 @inline

@@ -20,7 +20,7 @@ from warpsim.engine.bits import NONE, at, below, bit, end_of, first, known_wait_
 from warpsim.engine.constants import FOREVER, MAX_WARPS, NEVER, RANK_BITS
 from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import filled, foremost, lanes_at_most, later, load, number, plus, same, store
-from warpsim.engine.places import count_place, slot_in
+from warpsim.engine.places import count_place, warp_in
 from warpsim.engine.schedulers import next_ranks, order_of
 
 # To look for a stretch takes as long as some twenty issues one by one
@@ -62,7 +62,7 @@ def issue_stretch(machine, state, sm, scheduler, s, lane, begin, no_more):
             until, members = min(until, wake), members & ~bit(member)
             continue
         places, turn, youngest = places | bit(place), turn + 1, max(youngest, np.int64(scheduler.ages[at(member)]))
-        ins = machine.program[at(step_of(machine, state, sm, s, member))]
+        ins = machine.program[at(warp_in(machine.chip[0], state, sm, s, member).step)]
         end = min(end, (np.int64(ins.run) * MAX_WARPS if np.int64(ins.own_delay) == delay else 0) + place)
     period = turn if takes_turns else delay_cycles
     if period < delay_cycles or not (takes_turns or go_first(scheduler, size(places), waiting, youngest, period)):
@@ -104,12 +104,6 @@ def in_turn(lanes, lane):
 
 
 @inline
-def step_of(machine, state, sm, s, lane):
-    """Returns the next step of the warp in a lane of scheduler s."""
-    return np.int64(state.warps[at(sm.first_index + slot_in(machine.chip[0], s, lane))].step)
-
-
-@inline
 def go_first(scheduler, issues, waiting, youngest, period):
     """Returns whether a warp issues in each cycle of the period that goes before all that are waiting, if some are."""
     if waiting != NONE and issues < period:
@@ -124,7 +118,7 @@ def go_first(scheduler, issues, waiting, youngest, period):
 @inline
 def issue_run(machine, state, sm, scheduler, s, lane, cycle, period, waited, times):
     """The warp in a lane issues its next steps, so many, from a cycle of the window on, one each period."""
-    warp = state.warps[at(sm.first_index + slot_in(machine.chip[0], s, lane))]
+    warp = warp_in(machine.chip[0], state, sm, s, lane)
     step, cycle = np.int64(warp.step), sm.begin + cycle
     ins = machine.program[at(step + times - 1)]
     issues_run(state.counts, count_place(machine.program, s, step), times, end_of(warp.wait), cycle, waited)

@@ -94,7 +94,7 @@ def occupy(machine, state, sm, s, ins, cycle):
     free = max(begin + ins.unit_ticks, passes)
     sm.free[unit] = free
     if facts.queue > 0:
-        leaves = enter(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, cycle_of(begin, chip))
+        leaves = enter_queue(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, cycle_of(begin, chip))
         return max(leaves, cycle_of(passes, chip)) - arrival
     if free >= (cycle + 2) * chip.tick:
         refuses(state, sm, user_of(facts, s), facts.unit, cycle + 1, cycle_of(free, chip))
@@ -102,7 +102,7 @@ def occupy(machine, state, sm, s, ins, cycle):
 
 
 @inline
-def enter(state, sm, s, queue, facts, cycle, begin):
+def enter_queue(state, sm, s, queue, facts, cycle, begin):
     """An instruction enters the queue of a unit, which can serve it at cycle `begin`. Returns in which cycle it leaves."""
     arrival = cycle + facts.lead
     address, oldest = max(state.queues[queue, _NEXT_ADDRESS], arrival), state.queues[queue, _OLDEST]

@@ -27,15 +27,11 @@ def count_wait(machine, state, s, warp, wait):
 def count_open_wait(machine, state, s, index, warp, until):
     """Counts the warp-cycles of a pending warp up to cycle `until`, exclusive, in which more becomes known about its loads."""
     wait = open_wait(machine, state, index, warp)
-    count_wait(machine, state, s, warp, wait if end_of(wait) <= until else clipped(wait, until))
+    if end_of(wait) > until:
+        wait = wait_until(until, cause_of(wait), reason_of(wait))
+    count_wait(machine, state, s, warp, wait)
     if warp.since < until - 1:
         count_wait(machine, state, s, warp, wait_until(until, np.int64(warp.step), WarpState.LG_THROTTLE))
-
-
-@inline
-def clipped(wait, until):
-    """Returns a wait that ends at cycle `until`."""
-    return wait_until(until, cause_of(wait), reason_of(wait))
 
 
 @apart

@@ -48,16 +48,10 @@ from warpsim.engine.lanes import (
     using,
 )
 from warpsim.engine.mbarriers import has_mbarriers
-from warpsim.engine.places import scheduler_at, slot_in
+from warpsim.engine.places import scheduler_at, slot_in, warp_in
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
 from warpsim.engine.units import accepts, carry_over, precedence, refused_now, unit_open_from, user_of
-
-
-@inline
-def warp_in(machine, state, sm, s, lane):
-    """Returns the warp in a lane of scheduler s."""
-    return state.warps[at(sm.first_index + slot_in(machine.chip[0], s, lane))]
 
 
 @inline
@@ -118,7 +112,7 @@ def take_turns(machine, state, sm, until, end):
                 if awaits_instruction(machine.addresses, machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
                     continue
                 scheduler.cycle, time = begin + (key >> RANK_BITS), key & ~RANKS
-            picked = machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)]
+            picked = machine.program[at(warp_in(machine.chip[0], state, sm, s, scheduler.lane).step)]
             if not pair and awaits_own_queue(machine, state, sm, s, np.int64(picked.op), scheduler.cycle, end):
                 continue
             if at_random or picked.ordered:
@@ -202,15 +196,10 @@ def next_in_turn(machine, state, sm, asking):
     while asking != NONE:
         s = first(asking)
         asking = rest(asking)
-        least = min(least, turn_of(machine, state, sm, s) << SCHEDULER_BITS | s)  # no branch depends on chance
+        warp = warp_in(machine.chip[0], state, sm, s, scheduler_at(machine.chip[0], state, sm, s).lane)
+        turn = precedence(machine, sm, s, np.int64(machine.program[at(warp.step)].op))
+        least = min(least, turn << SCHEDULER_BITS | s)  # no branch depends on chance
     return least & (MAX_SCHEDULERS - 1)
-
-
-@inline
-def turn_of(machine, state, sm, s):
-    """Returns a number by which the picks of one cycle are ordered."""
-    warp = warp_in(machine, state, sm, s, scheduler_at(machine.chip[0], state, sm, s).lane)
-    return precedence(machine, sm, s, np.int64(machine.program[at(warp.step)].op))
 
 
 @inline
@@ -219,7 +208,7 @@ def agrees(machine, state, sm, s, cycle, end):
     scheduler = scheduler_at(machine.chip[0], state, sm, s)
     if machine.chip[0].policy == Policy.RANDOM:
         return draw_pick(machine, state, sm, s, scheduler, cycle, end)
-    op = np.int64(machine.program[at(warp_in(machine, state, sm, s, scheduler.lane).step)].op)
+    op = np.int64(machine.program[at(warp_in(machine.chip[0], state, sm, s, scheduler.lane).step)].op)
     if accepts(machine, state, sm, s, op, cycle):
         return True
     postpone(machine, state, sm, s, op, cycle, end)
@@ -235,7 +224,7 @@ def draw_pick(machine, state, sm, s, scheduler, cycle, end):
         lane = first(lanes & ~looked_at)
         alike = lanes & lanes_equal(load(scheduler.uses), np.int64(scheduler.uses[at(lane)]))
         looked_at |= alike
-        op = np.int64(machine.program[at(warp_in(machine, state, sm, s, lane).step)].op)
+        op = np.int64(machine.program[at(warp_in(machine.chip[0], state, sm, s, lane).step)].op)
         if not accepts(machine, state, sm, s, op, cycle):
             postpone(machine, state, sm, s, op, cycle, end)
             lanes &= ~alike
