@@ -28,6 +28,7 @@ from warpsim.engine.lanes import (
     everywhere,
     filled,
     foremost,
+    in_both,
     lane_of,
     later,
     load,
@@ -36,7 +37,6 @@ from warpsim.engine.lanes import (
     replaced,
     same,
     store,
-    time_part,
     where,
 )
 from warpsim.engine.places import count_place, slot_in
@@ -235,6 +235,6 @@ def pick_ahead(fixed, wakes, ranks, delays):
     """
     order, warps, first_warp, schedulers, no_more = fixed
     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
-    issued = time_part(picked)
+    issued = in_both(picked, filled(NEVER, picked))
     after = where(here, plus(issued, delays), wakes)
     return key, issued, here, lane, step, after, next_ranks(order, ranks, here, picked)

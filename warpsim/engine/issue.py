@@ -14,7 +14,7 @@ from warpsim.engine.exchange import access
 from warpsim.engine.fetch import fetch_after, fetched_from
 from warpsim.engine.hints import count_step, has_hints
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import blocked, load, not_before, replaced, store, time_of, using
+from warpsim.engine.lanes import blocked, filled, later, load, replaced, store, time_of, using
 from warpsim.engine.mbarriers import awaits_mbarrier, has_mbarriers, names_mbarrier, note_copy, pass_mbarrier
 from warpsim.engine.places import scheduler_at
 from warpsim.engine.ports import busy_with_ports, pass_ports
@@ -98,7 +98,7 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
                 time = alarm(sm, scheduler, slot, warp.wait)
     following, facts = machine.program[at(warp.step)], machine.classes[at(ins.op)]
     uses = replaced(load(scheduler.uses), lane, np.int64(following.uses))
-    wakes = not_before(replaced(load(scheduler.wakes), lane, time), time_of(sm, cycle + busy))
+    wakes = later(replaced(load(scheduler.wakes), lane, time), filled(time_of(sm, cycle + busy), uses))
     if facts.queue > 0:  # if that is full now, no warp that needs it issues before there is room
         room = min(unit_open_from(machine, sm, s, facts), end)
         wakes = blocked(wakes, using(uses, UNIT_PART, facts.unit << ACCESS_BITS), time_of(sm, room))

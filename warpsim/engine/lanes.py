@@ -11,7 +11,7 @@ numpy, which is used with NUMBA_DISABLE_JIT=1 and says what the instructions do.
 import numpy as np
 
 from warpsim.engine import lane_rules as rule
-from warpsim.engine.constants import FARTHEST, LANE_BITS, MAX_SCHEDULERS, NEVER, RANK_BITS, RANKS
+from warpsim.engine.constants import FARTHEST, LANE_BITS, MAX_SCHEDULERS, RANK_BITS, RANKS
 from warpsim.engine.jit import compiled_as, inline
 
 
@@ -160,30 +160,6 @@ def first_then_by_age(here, ages):
 
 
 @inline
-def not_before(vector, time):
-    """Returns the lanes, but at least `time`."""
-    return later(vector, filled(time, vector))
-
-
-@inline
-def earlier_by(vector, time):
-    """Returns the lanes less `time`, but at least 0."""
-    return beyond(vector, filled(time, vector))
-
-
-@inline
-def time_part(keys):
-    """Returns the times of keys, without their ranks."""
-    return in_both(keys, filled(NEVER, keys))
-
-
-@inline
-def ranks_after(ranks, rank, back):
-    """Returns the ranks of the circular order that begins with a rank, or with the next one if `back` is 1."""
-    return in_both(minus(minus(ranks, rank), back), filled(RANKS, ranks))
-
-
-@inline
 def using(uses, part, used):
     """Returns the mask of the lanes whose next step uses a unit, or an access; `part` is UNIT_PART or ACCESS_PART."""
     return same(in_both(uses, filled(part, uses)), filled(used, uses))
@@ -192,7 +168,7 @@ def using(uses, part, used):
 @inline
 def blocked(wakes, mask, time):
     """Returns the times of lanes, but of those of a mask at least `time`."""
-    return where(mask, not_before(wakes, time), wakes)
+    return where(mask, later(wakes, filled(time, wakes)), wakes)
 
 
 @inline

@@ -12,7 +12,6 @@ from warpsim.engine.constants import OPERAND_SLOTS, RANK_BITS, READING_CYCLES, R
 from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     beyond,
-    earlier_by,
     everywhere,
     filled,
     in_both,
@@ -40,7 +39,7 @@ def pass_ports(reads, chip, scheduler, ins, slot, step, cycle):
         return
     free, has, held_until = times_of_ports(scheduler, cycle)
     needs = needs_of(reads, scheduler, ins, slot, step)
-    more = earlier_by(needs, READING_CYCLES << RANK_BITS)
+    more = beyond(needs, filled(READING_CYCLES << RANK_BITS, needs))
     free, has, held_until = times_after(free, has, held_until, needs, more, filled(0, has))
     keep_times_of_ports(scheduler, cycle, free, has, held_until)
 
@@ -60,8 +59,8 @@ def times_of_ports(scheduler, begin):
     """
     backlog = load(scheduler.backlog)
     has = filled(max(scheduler.port_last - begin, 0) << RANK_BITS, backlog)
-    passed = min(max(begin - scheduler.port_last, 0), OPERAND_SLOTS)
-    free = plus(has, earlier_by(backlog, passed << RANK_BITS))
+    passed = filled(min(max(begin - scheduler.port_last, 0), OPERAND_SLOTS) << RANK_BITS, backlog)
+    free = plus(has, beyond(backlog, passed))
     return free, has, filled(max(scheduler.held_until - begin, 0) << RANK_BITS, backlog)
 
 
@@ -80,9 +79,10 @@ def times_after(free, has, held_until, needs, more, issued):
     """
     soonest = later(plus(everywhere(issued, has), filled(_STAGES << RANK_BITS, has)), plus(has, filled(1 << RANK_BITS, has)))
     done, last = plus(free, needs), needs  # `done`: without a wait for anything else
+    reading = filled(READING_CYCLES << RANK_BITS, done)
     if more is not None:
         soonest, last = plus(soonest, largest_everywhere(more)), beyond(needs, more)
-    has_next = later(soonest, earlier_by(largest_everywhere(done), READING_CYCLES << RANK_BITS))
+    has_next = later(soonest, beyond(largest_everywhere(done), reading))
     return later(done, plus(has_next, last)), has_next, later(held_until, has)
 
 

@@ -16,9 +16,10 @@ from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     filled,
     first_then_by_age,
+    in_both,
     lanes_equal,
     load,
-    ranks_after,
+    minus,
     same,
     store,
 )
@@ -53,7 +54,7 @@ def next_ranks(order, ranks, here, rank):
     """
     takes_turns, back, is_greedy, ages = order
     if takes_turns:
-        return ranks_after(ranks, rank, back)
+        return in_both(minus(minus(ranks, rank), back), filled(RANKS, ranks))
     if is_greedy:
         return first_then_by_age(here, ages)
     return ranks

@@ -4,7 +4,7 @@
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.constants import FARTHEST, NEVER, RANK_BITS
 from warpsim.engine.jit import inline
-from warpsim.engine.lanes import earlier_by, filled, foremost, load, not_before, number, same, store, time_of, where
+from warpsim.engine.lanes import beyond, filled, foremost, later, load, number, same, store, time_of, where
 from warpsim.engine.places import scheduler_at
 
 
@@ -36,7 +36,7 @@ def move_on(machine, state, sm, begin):
     for s in range(chip.schedulers):
         scheduler = scheduler_at(chip, state, sm, s)
         wakes = load(scheduler.wakes)
-        moved = not_before(earlier_by(wakes, distance), time_of(sm, scheduler.next_issue))
+        moved = later(beyond(wakes, filled(distance, wakes)), filled(time_of(sm, scheduler.next_issue), wakes))
         store(scheduler.wakes, where(same(wakes, filled(NEVER, wakes)), wakes, moved))
     far = sm.far
     sm.far = NONE
