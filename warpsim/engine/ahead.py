@@ -114,7 +114,7 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
                     key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
                     continue
         cycle = begin + (key >> RANK_BITS)
-        eligible, following = end_of(warp.wait), np.int64(ins.following)
+        eligible, following = end_of(warp.wait), ins.following
         next_uses, next_delay, plain = np.int64(ins.next_uses), np.int64(ins.next_delay), ins.plain
         refused = 0  # cycles after this one in which its unit refuses
         if reads is not None:
@@ -222,7 +222,7 @@ def pick(warps, wakes, ranks, first_warp, schedulers, no_more):
     lane = lane_of(here)
     step = 0
     if key < no_more:
-        step = np.int64(warps[at(first_warp + lane * schedulers)].step)
+        step = warps[at(first_warp + lane * schedulers)].step
     return key, picked, here, lane, step
 
 

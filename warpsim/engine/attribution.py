@@ -11,7 +11,6 @@ window: those in which the unit refused, and those in which the scheduler could 
 is counted up to the end of each window (`close_window`), wherever something can have kept it from issuing.
 """
 
-import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, size, unit_in, wait_until
 from warpsim.engine.constants import (
@@ -89,7 +88,7 @@ def issues_after_refusals(machine, state, sm, s, index, warp, step, cycle):
         state.parts[at(count_place(machine.program, s, step))].unfetched += cycles
         eligible = there
     if state.scratch[0].gates != NONE and machine.classes[at(op)].refusable and eligible < cycle:
-        gates = gates_of(machine, np.int64(op))
+        gates = gates_of(machine, op)
         cycles = refused_cycles(state.scratch[0], s, gates, max(eligible - sm.begin, 0), cycle - sm.begin)
         state.parts[at(count_place(machine.program, s, step))].throttled += cycles
 
@@ -154,7 +153,7 @@ def gates_of(machine, op):
 @inline
 def limit_gate(kind):
     """Returns the gate of the SM's limit of loads, or of stores, in flight."""
-    return np.int64(UNITS - 1 + kind)
+    return UNITS - 1 + kind
 
 
 @inline
@@ -166,7 +165,7 @@ def refuses(state, sm, s, gate, begin, end):
         enter_few_cycles(refusals, begin - sm.begin, cycles)
         scratch.gates |= bit(gate)
     else:
-        mark_refused(scratch, np.int64(s), np.int64(gate), begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
+        mark_refused(scratch, s, gate, begin - sm.begin, min(end - sm.begin, LONGEST_WINDOW))
 
 
 @inline
@@ -302,7 +301,7 @@ def close_window(machine, state, sm, end):
 @inline
 def count_eligible(machine, state, sm, slot, warp, now):
     """Counts what an eligible warp has waited up to `now`, exclusive; it is counted from there on."""
-    s, step = machine.chip[0].scheduler_of[at(slot)], np.int64(warp.step)
+    s, step = machine.chip[0].scheduler_of[at(slot)], warp.step
     issues_after_refusals(machine, state, sm, s, sm.first_index + slot, warp, step, now)
     state.counts[at(count_place(machine.program, s, step))].waited += now - end_of(warp.wait)
     warp.wait = wait_until(now, cause_of(warp.wait), reason_of(warp.wait))
@@ -322,7 +321,7 @@ def settle(machine, state, edge, sign):
     for sm in state.sms:
         for slot in range(chip.seats * chip.block_warps):
             warp, s = state.warps[at(sm.first_index + slot)], chip.scheduler_of[at(slot)]
-            until, step = end_of(warp.wait), np.int64(warp.step)
+            until, step = end_of(warp.wait), warp.step
             cause, reason = cause_of(warp.wait), reason_of(warp.wait)
             if (sm.pending & bit(slot)) != NONE:
                 wait = open_wait(machine, state, sm.first_index + slot, warp)
@@ -362,7 +361,7 @@ def count_runs(state):
 @inline
 def count_barrier(machine, state, s, warp, now):
     """Counts what a warp has waited at a barrier up to `now`, inclusive; it is counted from there on."""
-    barrier = np.int64(warp.barrier)
+    barrier = warp.barrier
     count(machine, state, s, barrier, barrier, WarpState.BARRIER, now - warp.since)
     warp.since = now
 

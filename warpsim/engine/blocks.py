@@ -86,7 +86,7 @@ def start_blocks(machine, state, sm, end):
             seat = state.seats[at(sm.index * seats + number)]
             start, is_tie = seat.next_start, seat.next_start == sm.next_start
             if 0 <= start and (start < sm.next_start or (is_tie and seat.next_block < block)):
-                sm.next_start, block, chosen = start, seat.next_block, np.int64(number)
+                sm.next_start, block, chosen = start, seat.next_block, number
         if sm.next_start < end:
             start_block(machine, state, sm, state.seats[at(sm.index * seats + chosen)], chosen)
 
@@ -127,7 +127,7 @@ def start_block(machine, state, sm, seat, number_on_sm):
             warp.wait = wait_until(now + warp_in_block * chip.warp_launch, step, WarpState.WAIT)
             if end_of(warp.wait) < sm.constants:
                 warp.wait = wait_until(sm.constants, step, WarpState.IMC_MISS)
-        step = np.int64(warp.step)
+        step = warp.step
         begin_fetch(machine.addresses, machine, state, sm, slot, step)
         s = chip.scheduler_of[at(slot)]
         warp.since = now - 1
@@ -161,10 +161,10 @@ def retire_warp(machine, state, sm, slot, warp, last, end):
     """The last cycle of a warp that has issued `exit` is known; `end` is that of the window."""
     chip, clock, seat = machine.chip[0], state.clock[0], seat_of(machine, state, sm, slot)
     if last > warp.since:
-        access = np.int64(warp.last_access)
+        access = warp.last_access
         reason = state_after_exit(machine, access)
         warp.wait = wait_until(last, access, reason)
-        count(machine, state, chip.scheduler_of[at(slot)], np.int64(warp.step), access, reason, last - warp.since)
+        count(machine, state, chip.scheduler_of[at(slot)], warp.step, access, reason, last - warp.since)
     seat.retire = max(seat.retire, last)
     seat.unresolved -= 1
     if last < end:
@@ -258,7 +258,7 @@ def soonest_barrier(machine, state, sm, now, end):
     seats, soonest = machine.chip[0].seats, end
     for number in range(seats):
         if state.seats[at(sm.index * seats + number)].live > 0:
-            soonest = complete_from(machine, state, sm, np.int64(number), now, soonest)
+            soonest = complete_from(machine, state, sm, number, now, soonest)
     return soonest
 
 

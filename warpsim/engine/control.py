@@ -34,7 +34,7 @@ def next_instruction(machine, state, index, step):
         if kind == Kind.LOOP_END:
             left = loops[at(index), at(detail.loop)] - 1
             loops[at(index), at(detail.loop)] = max(left, -1)
-            step = np.int64(step + 1) if left == 0 else detail.target
+            step = step + 1 if left == 0 else detail.target
         elif kind == Kind.LOOP_BEGIN:
             trips = detail.low
             if detail.draws:
@@ -42,7 +42,7 @@ def next_instruction(machine, state, index, step):
                 warp.stream = advance(warp.stream)
                 trips += np.int64(uniform(mix(warp.stream)) * (detail.high - detail.low + 1))
             loops[at(index), at(detail.loop)] = trips
-            step = np.int64(step + 1)
+            step = step + 1
         else:
             step = detail.target
     return step

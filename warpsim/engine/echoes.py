@@ -48,7 +48,7 @@ def make_accesses(machine, state, begin, end):
             elif clock.outgoing == len(state.outgoing):
                 return False
             else:
-                state.echo_due[at(number)] = make_access(machine, state, echo, np.int64(number), cycle)
+                state.echo_due[at(number)] = make_access(machine, state, echo, number, cycle)
         soonest = min(soonest, state.echo_due[at(number)])
     clock.next_echo = soonest
     return True
@@ -64,7 +64,7 @@ def note_accesses(machine, state, begin, end):
 @inline
 def note_access(machine, state, outgoing):
     """Notes an access of the slice: how it follows the one before of its warp slot. Its echoes begin with the first two."""
-    cycle, step = outgoing.cycle, np.int64(outgoing.step)
+    cycle, step = outgoing.cycle, outgoing.step
     in_l2 = hits_l2(outgoing.stream, machine.details[at(step)])
     track = state.tracks[at(outgoing.warp)]
     outgoing.number = track.count
@@ -73,7 +73,7 @@ def note_access(machine, state, outgoing):
         begin_echoes(machine, state, outgoing.warp, cycle, step, in_l2)
     if track.count > 0:
         if track.count == 1 and phases:
-            begin_echoes(machine, state, outgoing.warp, cycle + 2 * EPOCH, np.int64(track.step), track.in_l2 != 0)
+            begin_echoes(machine, state, outgoing.warp, cycle + 2 * EPOCH, track.step, track.in_l2 != 0)
         note_transition(machine, state, track, cycle, step, in_l2, state.warps[at(outgoing.warp)].start > track.issue)
     track.in_l2 = in_l2
     add(track, cycle, step)
@@ -210,7 +210,7 @@ def find_transition(machine, state, echo, cycle):
     back = np.int64(uniform(mix(echo.stream)) * min((known + 1) // 2, room // _LATEST))
     transition = state.transitions[at(pool.begin + ((known - 1 - back) & (room - 1)))]
     echo.gap, echo.next_step, echo.in_l2 = transition.gap, transition.step, transition.in_l2
-    echo.not_awaited = not_awaited(machine, echo, np.int64(transition.step), transition.begins != 0)
+    echo.not_awaited = not_awaited(machine, echo, transition.step, transition.begins != 0)
     echo.begins, echo.earliest = transition.begins, cycle
     return due_cycle(machine, echo)
 
@@ -218,8 +218,8 @@ def find_transition(machine, state, echo, cycle):
 @inline
 def due_cycle(machine, echo):
     """Returns in which cycle an echo makes its next access; FOREVER: that is not known yet."""
-    first, left = max(echo.back, echo.count - AWAITED), np.int64(echo.not_awaited)
-    latest = latest_awaited(machine, echo, first, left, np.int64(echo.next_step), echo.begins != 0)
+    first, left = max(echo.back, echo.count - AWAITED), echo.not_awaited
+    latest = latest_awaited(machine, echo, first, left, echo.next_step, echo.begins != 0)
     return max(echo.earliest, latest + echo.gap) if latest < UNKNOWN else FOREVER
 
 
@@ -230,7 +230,7 @@ def make_access(machine, state, echo, number, cycle):
     outgoing.number, outgoing.in_l2 = echo.count, echo.in_l2
     echo.stream = skip(echo.stream, 1 + machine.details[at(echo.next_step)].requests)
     pass_back(echo, cycle)
-    add(echo, cycle, np.int64(echo.next_step))
+    add(echo, cycle, echo.next_step)
     return find_transition(machine, state, echo, cycle)
 
 

@@ -33,7 +33,7 @@ def access(machine, state, sm, index, warp, step, cycle, queued):
 
     Returns when the data is back, perhaps UNKNOWN.
     """
-    detail, kind = machine.details[at(step)], np.int64(machine.program[at(step)].kind)
+    detail, kind = machine.details[at(step)], machine.program[at(step)].kind
     stream = warp.stream
     warp.stream = memory.after_access(stream, detail)
     if memory.hits_l1(stream, detail):
@@ -60,9 +60,9 @@ def is_awaited(kind, detail):
 @inline
 def note_return(machine, state, index, warp, step, cycle, returns):
     """Notes when an access that issued at `cycle` is back: for its warp, and of a load in the latency statistics."""
-    is_load = np.int64(machine.program[at(step)].kind) == Kind.LOAD
+    is_load = machine.program[at(step)].kind == Kind.LOAD
     sooner = cycle < warp.last_access_issue
-    if np.int64(machine.program[at(warp.last_access)].kind) != np.int64(machine.program[at(step)].kind):
+    if machine.program[at(warp.last_access)].kind != machine.program[at(step)].kind:
         sooner = is_load
     if returns > warp.last_return or (returns == warp.last_return and sooner):
         warp.last_return, warp.last_access_issue, warp.last_access = returns, cycle, step
@@ -134,8 +134,8 @@ def accept(machine, state, outgoing, end):
 
     Those that arrive there before cycle `end` are served next.
     """
-    step, cycle, of_echo = np.int64(outgoing.step), outgoing.cycle, outgoing.warp < 0
-    detail, kind = machine.details[at(step)], np.int64(machine.program[at(step)].kind)
+    step, cycle, of_echo = outgoing.step, outgoing.cycle, outgoing.warp < 0
+    detail, kind = machine.details[at(step)], machine.program[at(step)].kind
     time = cycle + (_ECHO_LATE if of_echo else 0.0)
     stream = advance(outgoing.stream) if of_echo else memory.before_requests(outgoing.stream, detail)
     in_l2 = outgoing.in_l2 != 0 if of_echo else memory.hits_l2(outgoing.stream, detail)
@@ -173,12 +173,12 @@ def send_all(machine, state, place, stream, time, detail):
 @inline
 def serve_dram(machine, state, arrival):
     """Serves a request in stage 2; with the last one of an access it is known when the access returns."""
-    place = np.int64(arrival.access)
+    place = arrival.access
     access = state.accesses[at(place)]
-    index, step = np.int64(access.warp), np.int64(access.step)
+    index, step = access.warp, access.step
     detail = machine.details[at(step)]
-    is_write = np.int64(machine.program[at(step)].kind) == Kind.STORE
-    begins = memory.pass_dram(machine.chip[0], state, arrival.time, np.int64(arrival.server), detail, is_write)
+    is_write = machine.program[at(step)].kind == Kind.STORE
+    begins = memory.pass_dram(machine.chip[0], state, arrival.time, arrival.server, detail, is_write)
     access.wait = max(access.wait, begins - access.cycle - (_ECHO_LATE if index < 0 else 0.0))
     access.unserved -= 1
     if access.unserved > 0:
@@ -216,13 +216,13 @@ def note_all(machine, state, first_sm, last_sm, now):
 @inline
 def note_all_served(machine, state, sm):
     """Notes when the accesses of an SM are back that have been served, in this order."""
-    last = np.int64(sm.last_served)
+    last = sm.last_served
     sm.last_served = NOBODY
-    place, left = np.int64(state.accesses[at(last)].following), True
+    place, left = state.accesses[at(last)].following, True
     while left:
         access, left = state.accesses[at(place)], place != last
-        note_served(machine, state, np.int64(access.warp), np.int64(access.step), access.cycle, access.served, return_of(access))
-        place = np.int64(access.following)
+        note_served(machine, state, access.warp, access.step, access.cycle, access.served, return_of(access))
+        place = access.following
 
 
 @inline
@@ -256,7 +256,7 @@ def note_sent(machine, state, index, step, cycle, served):
 @apart
 def note_served(machine, state, index, step, cycle, served, returns):
     """Notes when an access is back that issued at `cycle` and is served in cycle `served`."""
-    sm, kind = state.sms[at(sm_of(machine.chip[0], index))], np.int64(machine.program[at(step)].kind)
+    sm, kind = state.sms[at(sm_of(machine.chip[0], index))], machine.program[at(step)].kind
     sm.unserved[at(kind - Kind.LOAD)] -= 1
     note_flight(machine, state, sm, kind, returns)
     if has_mbarriers(machine.mbarriers):
@@ -295,10 +295,10 @@ def go_on(machine, state, sm, slot, index, warp, load, cycle, served, returns):
     """
     learn_ready(machine, state, index, load, cycle, returns)
     s, dependency = machine.chip[0].scheduler_of[at(slot)], machine.classes[at(machine.program[at(load)].op)].dependency
-    wait = wait_of(machine, state, index, np.int64(warp.step), warp.wait)
+    wait = wait_of(machine, state, index, warp.step, warp.wait)
     named_alike = cause_of(wait) == load and reason_of(wait) == dependency
     if named_alike and has_hints(machine.hints):
-        named_alike = waits_for_all(machine.hints, machine, state, index, np.int64(warp.step))
+        named_alike = waits_for_all(machine.hints, machine, state, index, warp.step)
     if not named_alike and served - 1 > warp.since:
         learn_ready(machine, state, index, load, cycle, UNKNOWN + served)
         count_open_wait(machine, state, s, index, warp, served)

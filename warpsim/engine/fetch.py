@@ -312,7 +312,7 @@ def replace_line(fetcher, lines, now):
     for line in range(len(lines)):
         use = lines[at(line), at(_USE)]
         if 0 < use < oldest and lines[at(line), at(_SINCE)] <= now:
-            chosen, oldest = np.int64(line), use
+            chosen, oldest = line, use
     if chosen >= 0:
         lines[at(chosen), at(_USE)] = 0
         fetcher.held -= 1

@@ -63,7 +63,7 @@ def count_step(hints, machine, state, index, step, cycle, queued, ready):
     """A step of a warp issues, which waits in the queue of its unit: notes who writes its register, and counts it."""
     if hints is None:
         return
-    chip, dst, hint = machine.chip[0], np.int64(machine.program[at(step)].dst), hints[at(step)]
+    chip, dst, hint = machine.chip[0], machine.program[at(step)].dst, hints[at(step)]
     first_row = index * chip.counters
     if dst >= 0:
         state.writers[at(index * chip.registers + dst)] = cycle
@@ -99,7 +99,7 @@ def learn_return(hints, machine, state, index, step, cycle, returns):
     """
     if hints is None:
         return False
-    chip, dst, hint = machine.chip[0], np.int64(machine.program[at(step)].dst), hints[at(step)]
+    chip, dst, hint = machine.chip[0], machine.program[at(step)].dst, hints[at(step)]
     if dst >= 0:
         place = at(index * chip.registers + dst)
         if state.writers[place] == cycle and cause_of(state.registers[place]) == step:
@@ -145,12 +145,12 @@ def wait_of_these_counters(machine, state, hint, first_row, wait):
     """The same for a step that waits for some, or would be one too many for one; its HINT and the warp's first row are given."""
     waits = np.uint64(hint.waits)
     while waits != NONE:
-        wait = wait_of_counter(machine, state, first_row + first(waits), np.int64(hint.at_most), wait)
+        wait = wait_of_counter(machine, state, first_row + first(waits), hint.at_most, wait)
         waits = rest(waits)
     if hint.write >= 0:
-        wait = wait_of_counter(machine, state, first_row + hint.write, np.int64(MOST_COUNTED - 1), wait)
+        wait = wait_of_counter(machine, state, first_row + hint.write, MOST_COUNTED - 1, wait)
     if hint.read >= 0:
-        wait = wait_of_counter(machine, state, first_row + hint.read, np.int64(MOST_COUNTED - 1), wait)
+        wait = wait_of_counter(machine, state, first_row + hint.read, MOST_COUNTED - 1, wait)
     return wait
 
 
@@ -205,9 +205,9 @@ def is_final_of_counters(machine, state, hint, first_row, end):
     """The same for a step whose counters may count some, or are full; its HINT and the warp's first row are given."""
     chip = machine.chip[0]
     for counter in range(chip.counters):
-        row, most = first_row + counter, np.int64(MOST_COUNTED - 1)
+        row, most = first_row + counter, MOST_COUNTED - 1
         waits = (np.uint64(hint.waits) & bit(counter)) != NONE
-        if waits and may_end_sooner(state, row, np.int64(hint.at_most), end, chip.window):
+        if waits and may_end_sooner(state, row, hint.at_most, end, chip.window):
             return False
         if (hint.write == counter or hint.read == counter) and may_end_sooner(state, row, most, end, chip.window):
             return False

@@ -30,7 +30,7 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     """Has a step of a warp take effect: at its unit, in memory, in its register; moves the warp on. Returns the step's gap."""
     index = sm.first_index + slot
     ins = machine.program[at(step)]
-    kind, op, gap = np.int64(ins.kind), np.int64(ins.op), np.int64(ins.gap)
+    kind, op, gap = ins.kind, ins.op, np.int64(ins.gap)
     queued = occupy(machine, state, sm, s, ins, cycle)
     note_shared_issue(machine, sm, s, op)
     scheduler = scheduler_at(machine.chip[0], state, sm, s)
@@ -39,26 +39,26 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     if kind == Kind.LOAD or kind == Kind.STORE:
         ready = access(machine, state, sm, index, warp, step, cycle, queued)
         close_if_full(machine, state, sm, kind, cycle, cycle + 1)
-    write(machine, state, index, np.int64(ins.dst), ready, step)
+    write(machine, state, index, ins.dst, ready, step)
     if has_mbarriers(machine.mbarriers):
         scheduler.ready = ready
         note_copy(machine.mbarriers, machine, state, index, step, ready)
     if has_hints(machine.hints):
         count_step(machine.hints, machine, state, index, step, cycle, queued, ready)
     if kind != Kind.EXIT:  # there is nothing after it
-        following = np.int64(ins.following)
+        following = ins.following
         if following < 0 or kind == Kind.BRANCH:
             warp_in_block = machine.chip[0].warp_of[at(slot)]
             following, gap = follow(machine, state, index, warp_in_block, step)
         warp.step = following
-    fetch_after(machine.addresses, machine, state, sm, s, slot, step, np.int64(warp.step), cycle)
+    fetch_after(machine.addresses, machine, state, sm, s, slot, step, warp.step, cycle)
     return gap
 
 
 @inline
 def may_pair(machine, state, sm, slot, warp, first, cycle):
     """Returns whether the next step of a warp is eligible in the cycle in which its step `first` has just issued."""
-    kind, step = machine.program[at(first)].kind, np.int64(warp.step)
+    kind, step = machine.program[at(first)].kind, warp.step
     if not machine.program[at(first)].may_pair or (kind == Kind.LOAD and machine.program[at(step)].kind == Kind.LOAD):
         return False
     index = sm.first_index + slot
@@ -112,5 +112,5 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
     if kind == Kind.BARRIER:
         return arrive(machine, state, sm, slot, warp, step, gap, cycle)
     if names_mbarrier(machine.mbarriers, step):
-        return pass_mbarrier(machine.mbarriers, machine, state, sm, slot, warp, step, gap, cycle, np.int64(scheduler.ready))
+        return pass_mbarrier(machine.mbarriers, machine, state, sm, slot, warp, step, gap, cycle, scheduler.ready)
     return True

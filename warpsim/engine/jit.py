@@ -220,8 +220,8 @@ class _Part(CPUDispatcher):
     """A function that others call in compiled code. A call from Python compiles it for itself, which only tests need."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compiles the function for an int64 where it gets a constant, or a member of an enumeration, not for each of these."""
-        return super().get_call_template(tuple(map(_without_value, args)), kws)  # type: ignore[attr-defined]  # as above
+        """Compiles the function for an int64 where it gets a constant, a member of an enumeration or a short integer."""
+        return super().get_call_template(tuple(map(_as_parameter, args)), kws)  # type: ignore[attr-defined]  # as above
 
     def __call__(self, *arguments: Any) -> Any:
         if not hasattr(self, "alone"):
@@ -229,9 +229,10 @@ class _Part(CPUDispatcher):
         return self.alone(*arguments)
 
 
-def _without_value(of: Any) -> Any:
-    """Returns the type of an argument that stands for no one value."""
-    return of.dtype if isinstance(of, types.IntEnumMember) else types.unliteral(of)  # type: ignore[attr-defined]  # numba has no annotations
+def _as_parameter(of: Any) -> Any:
+    """Returns the type that a parameter has of which the type of an argument is given: int64 for all that fits into it."""
+    of = of.dtype if isinstance(of, types.IntEnumMember) else types.unliteral(of)  # type: ignore[attr-defined]  # numba has no annotations
+    return types.int64 if isinstance(of, types.Integer) and of.bitwidth < 64 else of
 
 
 def _part(function: Function, compiler: type[CompilerBase], **options: Any) -> Function:
@@ -251,10 +252,7 @@ def jit(function: Function) -> Function:
 
 
 def inline(function: Function) -> Function:
-    """Compiles a part of the machine, always inlined into its callers, with which LLVM optimizes it.
-
-    It is compiled for each set of argument types, and an int32 and an int64 are two: callers hand over np.int64.
-    """
+    """Compiles a part of the machine, always inlined into its callers, with which LLVM optimizes it."""
     return _part(function, _PartCompiler, forceinline=True)
 
 

@@ -5,7 +5,6 @@ either, it is known when it is complete, and the warps that it holds go on. Noth
 mbarrier (`has_mbarriers`). What others call returns at once if `mbarriers` is None, as in hints.py.
 """
 
-import numpy as np
 
 from warpsim.engine.attribution import count_barrier
 from warpsim.engine.bits import at, end_of, wait_until
@@ -65,7 +64,7 @@ def note_copy(mbarriers, machine, state, index, step, returns):
     """A step of a warp issues; if it is a copy that reports to an mbarrier, notes when it is back, perhaps UNKNOWN."""
     if mbarriers is None:
         return
-    mbarrier = np.int64(mbarriers[at(step)].reports)
+    mbarrier = mbarriers[at(step)].reports
     if mbarrier >= 0:
         place = at(index * machine.chip[0].mbarriers + mbarrier)
         if returns >= UNKNOWN:
@@ -88,7 +87,7 @@ def pass_mbarrier(mbarriers, machine, state, sm, slot, warp, step, gap, cycle, r
 def arrive_in_phase(mbarriers, machine, state, sm, slot, step, cycle, ready):
     """A warp arrives at an mbarrier. False: it is too many phases ahead of others, a deadlock."""
     chip, facts, index, seat = machine.chip[0], mbarriers[at(step)], sm.first_index + slot, seat_number(machine.chip[0], sm, slot)
-    mbarrier = np.int64(facts.arrives)
+    mbarrier = facts.arrives
     place = at(index * chip.mbarriers + mbarrier)
     number = state.passed[place, _ARRIVED]
     state.passed[place, _ARRIVED] += 1
@@ -115,7 +114,7 @@ def arrive_in_phase(mbarriers, machine, state, sm, slot, step, cycle, ready):
 def await_phase(mbarriers, machine, state, sm, slot, warp, step, gap, cycle):
     """A warp waits for a phase of an mbarrier, and then for its next step. False: all warps of its block are held, a deadlock."""
     chip, facts, index, seat = machine.chip[0], mbarriers[at(step)], sm.first_index + slot, seat_number(machine.chip[0], sm, slot)
-    mbarrier = np.int64(facts.awaits)
+    mbarrier = facts.awaits
     place = at(index * chip.mbarriers + mbarrier)
     number = state.passed[place, _AWAITED] - facts.ahead
     state.passed[place, _AWAITED] += 1
@@ -126,7 +125,7 @@ def await_phase(mbarriers, machine, state, sm, slot, warp, step, gap, cycle):
         if phase.number < number or (phase.number == number and not end_is_known(phase)):
             end, lacks = UNKNOWN, phase.number < number or phase.missing > 0
         elif phase.number == number:
-            end = np.int64(phase.end)
+            end = phase.end
     if end < UNKNOWN:
         wait_after(machine, state, sm, slot, warp, step, end)
         return True
@@ -168,7 +167,7 @@ def go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, is_last_ar
         if end_is_known(phase):
             warp.life = Life.RUNNING
             count_barrier(machine, state, chip.scheduler_of[at(held)], warp, max(phase.known, warp.since))
-            wait_after(machine, state, sm, held, warp, np.int64(warp.barrier), np.int64(phase.end))
+            wait_after(machine, state, sm, held, warp, warp.barrier, phase.end)
 
 
 @apart
@@ -180,7 +179,7 @@ def copy_is_back(mbarriers, machine, state, sm, index, step, cycle, served, retu
     """
     if mbarriers is None:
         return
-    mbarrier = np.int64(mbarriers[at(step)].reports)
+    mbarrier = mbarriers[at(step)].reports
     if mbarrier < 0:
         return
     chip, slot = machine.chip[0], slot_of(machine.chip[0], index)

@@ -25,7 +25,7 @@ def spread_block(machine, state, block, first_index):
     chip = machine.chip[0]
     phase, barriers = 0.0, 0
     for warp_in_block in range(chip.block_warps):
-        index = np.int64(first_index + warp_in_block)
+        index = first_index + warp_in_block
         warp = state.warps[at(index)]
         number = block * chip.block_warps + warp_in_block
         warp.stream = advance(stream_of(chip.seed, number))
@@ -50,7 +50,7 @@ def pass_alone(machine, state, index, warp, warp_in_block, entry, position, foll
             break
         detail = machine.details[at(step)]
         all_of_it = passed + detail.straight_alone < position
-        last = np.int64(detail.straight_end) if all_of_it else step
+        last = detail.straight_end if all_of_it else step
         passed += detail.straight_alone if all_of_it else detail.alone
         met += is_barrier
         step, _ = follow(machine, state, index, warp_in_block, last)

@@ -22,7 +22,7 @@ def learn_ready(machine, state, index, step, cycle, ready):
     Returns whether the warp's wait may change by that before the load is served.
     """
     if not has_hints(machine.hints):
-        write(machine, state, index, np.int64(machine.program[at(step)].dst), ready, step)
+        write(machine, state, index, machine.program[at(step)].dst, ready, step)
         return False
     return learn_return(machine.hints, machine, state, index, step, cycle, ready)
 
@@ -106,4 +106,4 @@ def open_wait(machine, state, index, warp):
     if warp.life == Life.DRAINING:
         step = cause_of(state.latest[at(index)])
         return wait_until(UNKNOWN, step, state_after_exit(machine, step))
-    return wait_of(machine, state, index, np.int64(warp.step), warp.wait)
+    return wait_of(machine, state, index, warp.step, warp.wait)

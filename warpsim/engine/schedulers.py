@@ -103,7 +103,7 @@ def is_active(machine, state, sm, slot, cycle):
     warp = state.warps[at(index)]
     if warp.life == Life.EMPTY or warp.life == Life.DRAINING or warp.start > cycle:
         return False
-    return not waits_for_load(machine, state, index, np.int64(warp.step), cycle)
+    return not waits_for_load(machine, state, index, warp.step, cycle)
 
 
 @inline

@@ -119,7 +119,7 @@ def go_first(scheduler, issues, waiting, youngest, period):
 def issue_run(machine, state, sm, scheduler, s, lane, cycle, period, waited, times):
     """The warp in a lane issues its next steps, so many, from a cycle of the window on, one each period."""
     warp = warp_in(machine.chip[0], state, sm, s, lane)
-    step, cycle = np.int64(warp.step), sm.begin + cycle
+    step, cycle = warp.step, sm.begin + cycle
     ins = machine.program[at(step + times - 1)]
     issues_run(state.counts, count_place(machine.program, s, step), times, end_of(warp.wait), cycle, waited)
     warp.step, warp.wait = ins.following, known_wait_from(cycle + (times - 1) * period, ins)

@@ -59,7 +59,7 @@ def put(arrivals, number, time, place, server):
 @inline
 def hand_over(state, sm, place):
     """Adds an access that has been served, as the last one, to the ring of those that its SM has to note."""
-    access, last = state.accesses[at(place)], np.int64(sm.last_served)
+    access, last = state.accesses[at(place)], sm.last_served
     if last == NOBODY:
         access.following = place
     else:

@@ -6,7 +6,6 @@ back. No number depends on the threads: an SM is run and noted by itself, and co
 
 import platform
 
-import numpy as np
 from numba.core import config, types, typing
 
 from warpsim.engine.bits import at
@@ -131,7 +130,7 @@ def gather(state):
     """Thread 0 waits for the others, and takes over the accesses that go out, in order of SM, and what else it has to know."""
     clock, number = state.clock[0], state.calls[_CALLED]
     for thread in range(1, clock.threads):
-        _await(state.calls, np.int64(thread * WORDS_OF_THREAD + _DONE), number - 1)
+        _await(state.calls, thread * WORDS_OF_THREAD + _DONE, number - 1)
         other = state.clock[at(thread)]
         for place in range(other.first_outgoing, other.outgoing):
             state.outgoing[at(clock.outgoing)] = state.outgoing[at(place)]

@@ -139,7 +139,7 @@ def carry_over(machine, state, sm, begin):
         for s in range(chip.schedulers if user_of(facts, 0) == 0 else 1):
             if not unit_accepts(machine, sm, s, facts, begin):
                 until = unit_open_from(machine, sm, s, facts)
-                refuses(state, sm, user_of(facts, np.int64(s)), facts.unit, begin, until)
+                refuses(state, sm, user_of(facts, s), facts.unit, begin, until)
         if facts.access:
             close_if_full(machine, state, sm, facts.access, begin, begin)
     for s in range(chip.schedulers):

@@ -3,7 +3,6 @@
 A wait may be for loads that have not been served; the warp is *pending* then. Its warp-cycles are counted up to `warp.since`.
 """
 
-import numpy as np
 
 from warpsim.engine.attribution import count
 from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
@@ -19,7 +18,7 @@ def count_wait(machine, state, s, warp, wait):
     """Counts the warp-cycles of a wait that have not been counted yet."""
     cycles = end_of(wait) - 1 - warp.since
     if cycles > 0:
-        count(machine, state, s, np.int64(warp.step), cause_of(wait), reason_of(wait), cycles)
+        count(machine, state, s, warp.step, cause_of(wait), reason_of(wait), cycles)
         warp.since += cycles
 
 
@@ -31,13 +30,13 @@ def count_open_wait(machine, state, s, index, warp, until):
         wait = wait_until(until, cause_of(wait), reason_of(wait))
     count_wait(machine, state, s, warp, wait)
     if warp.since < until - 1:
-        count_wait(machine, state, s, warp, wait_until(until, np.int64(warp.step), WarpState.LG_THROTTLE))
+        count_wait(machine, state, s, warp, wait_until(until, warp.step, WarpState.LG_THROTTLE))
 
 
 @apart
 def wait_for_step(machine, state, sm, s, slot, index, warp):
     """A warp waits for its next step, at least as `warp.wait` says: determines until when. Returns whether that is known."""
-    step = np.int64(warp.step)
+    step = warp.step
     wait = wait_of(machine, state, index, step, warp.wait)
     known = is_known(wait)
     if known and has_hints(machine.hints):

@@ -113,7 +113,7 @@ def take_turns(machine, state, sm, until, end):
                     continue
                 scheduler.cycle, time = begin + (key >> RANK_BITS), key & ~RANKS
             picked = machine.program[at(warp_in(machine.chip[0], state, sm, s, scheduler.lane).step)]
-            if not pair and awaits_own_queue(machine, state, sm, s, np.int64(picked.op), scheduler.cycle, end):
+            if not pair and awaits_own_queue(machine, state, sm, s, picked.op, scheduler.cycle, end):
                 continue
             if at_random or picked.ordered:
                 turns = replaced(turns, s, time | s)
@@ -142,11 +142,11 @@ def take_turns(machine, state, sm, until, end):
         lane, cycle = scheduler.lane, scheduler.cycle
         slot = slot_in(chip, s, lane)
         warp = state.warps[at(first_warp + slot)]
-        step = np.int64(warp.step)
+        step = warp.step
         ins = machine.program[at(step)]
         pair = (second & bit(s)) != NONE
         gap, busy, last = 0, 0, step
-        if accepts(machine, state, sm, s, np.int64(ins.op), cycle):
+        if accepts(machine, state, sm, s, ins.op, cycle):
             if pair:
                 issues_second(machine, state, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
             else:
@@ -165,7 +165,7 @@ def take_turns(machine, state, sm, until, end):
         else:
             if (agreed & bit(s)) != NONE:
                 note_refusals(machine, state, sm, s, cycle)
-            postpone(machine, state, sm, s, np.int64(ins.op), cycle, end)
+            postpone(machine, state, sm, s, ins.op, cycle, end)
             active, contending, agreed = active | bit(s), contending & ~bit(s), agreed & ~bit(s)
             continue
         active, contending, agreed, second = active | bit(s), contending & ~bit(s), agreed & ~bit(s), second & ~bit(s)
@@ -197,7 +197,7 @@ def next_in_turn(machine, state, sm, asking):
         s = first(asking)
         asking = rest(asking)
         warp = warp_in(machine.chip[0], state, sm, s, scheduler_at(machine.chip[0], state, sm, s).lane)
-        turn = precedence(machine, sm, s, np.int64(machine.program[at(warp.step)].op))
+        turn = precedence(machine, sm, s, machine.program[at(warp.step)].op)
         least = min(least, turn << SCHEDULER_BITS | s)  # no branch depends on chance
     return least & (MAX_SCHEDULERS - 1)
 
@@ -208,7 +208,7 @@ def agrees(machine, state, sm, s, cycle, end):
     scheduler = scheduler_at(machine.chip[0], state, sm, s)
     if machine.chip[0].policy == Policy.RANDOM:
         return draw_pick(machine, state, sm, s, scheduler, cycle, end)
-    op = np.int64(machine.program[at(warp_in(machine.chip[0], state, sm, s, scheduler.lane).step)].op)
+    op = machine.program[at(warp_in(machine.chip[0], state, sm, s, scheduler.lane).step)].op
     if accepts(machine, state, sm, s, op, cycle):
         return True
     postpone(machine, state, sm, s, op, cycle, end)
@@ -224,7 +224,7 @@ def draw_pick(machine, state, sm, s, scheduler, cycle, end):
         lane = first(lanes & ~looked_at)
         alike = lanes & lanes_equal(load(scheduler.uses), np.int64(scheduler.uses[at(lane)]))
         looked_at |= alike
-        op = np.int64(machine.program[at(warp_in(machine.chip[0], state, sm, s, lane).step)].op)
+        op = machine.program[at(warp_in(machine.chip[0], state, sm, s, lane).step)].op
         if not accepts(machine, state, sm, s, op, cycle):
             postpone(machine, state, sm, s, op, cycle, end)
             lanes &= ~alike
