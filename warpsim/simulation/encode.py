@@ -125,16 +125,16 @@ def _unlaunched(
         dst = registers.get(step.dst, NOTHING)
         if hints_of(step) is None:
             operands += dict.fromkeys(registers[r] for r in (*step.src, step.dst) if r in registers)
-        steps.append((kind, op, dst, first, len(operands), *timing, *[0] * 17))
+        steps.append((kind, op, dst, first, len(operands), *timing))
         takers = sum(1 << warp for warp in step.warps or ())
         branch = (step.target, step.probability, step.draws, step.warps is not None, takers)
-        details.append((0, 0, 0, 0, 0, 0, 0, 0, *access, *branch, step.loop, *step.trips))
+        details.append((*access, *branch, step.loop, *step.trips))
     reads, hints, mbarriers = encode_reads(program, gpu), encode_hints(program, gpu), encode_mbarriers(program, kernel)
     # The fields of a plain array of records are read several times as fast; the engine names them as attributes.
     records: dict[str, Any] = {
         "chip": _encode_chip(gpu, memory, sms, tick, len(registers), len(reads) > 0),
-        "program": np.array(steps, STEP),
-        "details": np.array(details, DETAIL),
+        "program": _records(STEP, "kind", steps),
+        "details": _records(DETAIL, "requests", details),
         "classes": classes,
     }
     if len(reads):
@@ -168,6 +168,14 @@ def _unlaunched(
     if phases and not kernel.mbarriers:
         _encode_phases(machine, iteration(gpu, kernel, memory), kernel)
     return machine
+
+
+def _records(record: np.dtype[Any], first: str, rows: list[tuple[Any, ...]]) -> Array:
+    """Returns a record for each row, which holds its fields from `first` on; the fields before and after these are 0."""
+    records, names = np.zeros(len(rows), record), record.names or ()
+    for name, values in zip(names[names.index(first) :], zip(*rows, strict=True), strict=False):
+        records[name] = values
+    return records
 
 
 def _encode_outstanding(kernel: Kernel, details: Array) -> Array:
