@@ -10,16 +10,16 @@ whose units belong to the SM. So each scheduler runs ahead until it needs someth
 
 Read the files in this order:
 
-* machine.py and state.py: what is configured (Machine) and what changes (State), one field a line with its unit and range.
-  constants.py: enumerations, sizes, and the formats of numbers. allocation.py makes an idle machine.
+* constants.py: enumerations, sizes, and the formats of numbers. machine.py and state.py: what is configured (Machine) and what
+  changes (State), one field a line with its unit and range. allocation.py makes an idle machine.
 * bits.py, places.py, rng.py: sets, waits in one word, places in arrays, chance. All other files use them.
 * chip.py: `run`, the loop over windows. window.py: an SM in a window; `take_turns` is section 3 of docs/model.md.
   threads.py: several threads share the SMs of a chip.
 * lanes.py: one number for each warp of a scheduler, in one vector register; lane_rules.py is for LLVM. schedulers.py: policies,
   as ranks of these warps. timetable.py: when a lane wakes, and what lies too far ahead for a lane.
-* ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. speculation.py: what lets the processor
-  overlap its turns. stretches.py: many issues of a scheduler at once. issue.py: any other instruction issues.
-  units.py, registers.py, waiting.py, control.py: units, scoreboard, waits, branches and loops.
+* issue.py: an instruction issues, of any kind. units.py, registers.py, waiting.py, control.py: units, scoreboard, waits, branches
+  and loops. ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. speculation.py: what lets the
+  processor overlap its turns. stretches.py: many issues of a scheduler at once.
 * hints.py, fetch.py, ports.py: options of today's cores. mbarriers.py: warps that wait for other warps of their block.
 * blocks.py: launch, barriers, retirement. phases.py: where the first warps of an endless run are in their programs.
 * exchange.py: what happens between windows. order.py, tandem.py: requests in order, and those between two stages of memory.

@@ -186,7 +186,7 @@ def vacate(machine, state, sm, slot, warp, block, last):
     chip, tally = machine.chip[0], state.tally[0]
     if tally.retired < len(state.lives):
         row = state.lives[tally.retired]
-        row[0], row[1] = block * chip.block_warps + slot % chip.block_warps, sm.index
+        row[0], row[1] = block * chip.block_warps + chip.warp_of[at(slot)], sm.index
         row[2], row[3], row[4] = warp.start, last, slot
     tally.retired += 1
     tally.lifetime_sum += last - warp.start + 1
@@ -235,7 +235,7 @@ def release_if_complete(machine, state, sm, slot, now):
         return stuck(chip, state, sm, slot, now)
     end = now + max(machine.program[at(seat.barrier)].latency, 1)
     seat.waiting, seat.barrier = 0, _NO_BARRIER
-    first_slot = slot - slot % chip.block_warps
+    first_slot = slot - chip.warp_of[at(slot)]
     for held in range(first_slot, first_slot + chip.block_warps):
         index = sm.first_index + held
         warp = state.warps[at(index)]

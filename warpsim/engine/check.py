@@ -15,6 +15,7 @@ from warpsim.engine.constants import (
     NEVER,
     NOBODY,
     RANK_BITS,
+    RANKS,
     UNKNOWN,
     Kind,
     Life,
@@ -83,7 +84,7 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
         lane = slot // chip.schedulers
         far, draining, pending = (bool(int(slots) >> slot & 1) for slots in (sm.far, sm.draining, sm.pending))
         wake, accesses = int(scheduler.wakes[lane]), requested[sm.first_index + slot]
-        _require(wake & ((1 << RANK_BITS) - 1) == 0, f"{name}: a time with a rank in it")
+        _require(wake & RANKS == 0, f"{name}: a time with a rank in it")
         _require(warp.requested == accesses, f"{name}: counts {warp.requested} accesses not served, but has {accesses}")
         _require(not pending or accesses > 0, f"{name}: waits for accesses that have not been served, but has none")
         drains = warp.life == Life.DRAINING and not pending

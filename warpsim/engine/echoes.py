@@ -25,8 +25,6 @@ from warpsim.engine.order import add_outgoing, sort_outgoing
 from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.rng import advance, mix, skip, uniform
 
-_LATEST, _OF_EPOCH = 2, (5, 32)  # of the room of a pool: a half is drawn from, and so many 32nds can be filled in an epoch
-
 
 @inline
 def make_accesses(machine, state, begin, end):
@@ -185,7 +183,7 @@ def record(state, pool, cycle, gap, step, in_l2, begins):
         for passed in range(max(pool.epoch + 1, epoch - EPOCHS + 1), epoch + 1):
             pool.by_epoch[at(passed & (EPOCHS - 1))] = pool.total
         pool.epoch = epoch
-    if pool.total - pool.by_epoch[at((epoch - 1) & (EPOCHS - 1))] >= room * _OF_EPOCH[0] // _OF_EPOCH[1]:
+    if pool.total - pool.by_epoch[at((epoch - 1) & (EPOCHS - 1))] >= room * 5 // 32:  # in an epoch, at most
         return
     transition = state.transitions[at(pool.begin + (pool.total & (room - 1)))]
     transition.gap, transition.step, transition.in_l2, transition.begins = gap, step, in_l2, begins
@@ -207,7 +205,7 @@ def find_transition(machine, state, echo, cycle):
         return (cycle // EPOCH + 1) * EPOCH
     room = state.clock[0].pool_room
     echo.stream = advance(echo.stream)
-    back = np.int64(uniform(mix(echo.stream)) * min((known + 1) // 2, room // _LATEST))
+    back = np.int64(uniform(mix(echo.stream)) * min((known + 1) // 2, room // 2))
     transition = state.transitions[at(pool.begin + ((known - 1 - back) & (room - 1)))]
     echo.gap, echo.next_step, echo.in_l2 = transition.gap, transition.step, transition.in_l2
     echo.not_awaited = not_awaited(machine, echo, transition.step, transition.begins != 0)

@@ -10,7 +10,7 @@ from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.constants import FOREVER, LINE_BITS, NOBODY, Kind, Policy
 from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
-from warpsim.engine.places import scheduler_place, slot_in
+from warpsim.engine.places import scheduler_place, seat_number, slot_in
 
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
 _SINCE, _USE = 0, 1  # of `State.lines`
@@ -237,8 +237,7 @@ def youngest(machine, state, sm, s, lanes):
     chip, latest, chosen = machine.chip[0], NOBODY, 0
     while lanes != NONE:
         slot = slot_in(chip, s, first(lanes))
-        seat = state.seats[at(sm.index * chip.seats + slot // chip.block_warps)]
-        launched = seat.block * chip.block_warps + slot % chip.block_warps
+        launched = state.seats[at(seat_number(chip, sm, slot))].block * chip.block_warps + chip.warp_of[at(slot)]
         if launched > latest:
             latest, chosen = launched, first(lanes)
         lanes = rest(lanes)

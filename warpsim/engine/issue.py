@@ -1,4 +1,4 @@
-"""One warp instruction issues that is not plain (ahead.py). docs/model.md, section 3.
+"""One warp instruction issues, unless its scheduler runs ahead with it (ahead.py). docs/model.md, section 3.
 
 It is executed, and then the warp's next step is compared with the registers that it names (`execute`, `complete`).
 """

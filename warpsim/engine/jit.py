@@ -221,7 +221,7 @@ class _Part(CPUDispatcher):
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Compiles the function for an int64 where it gets a constant, a member of an enumeration or a short integer."""
-        return super().get_call_template(tuple(map(_as_parameter, args)), kws)  # type: ignore[attr-defined]  # as above
+        return super().get_call_template(tuple(map(_as_parameter, args)), kws)
 
     def __call__(self, *arguments: Any) -> Any:
         if not hasattr(self, "alone"):
@@ -230,9 +230,10 @@ class _Part(CPUDispatcher):
 
 
 def _as_parameter(of: Any) -> Any:
-    """Returns the type that a parameter has of which the type of an argument is given: int64 for all that fits into it."""
+    """Returns the type of a parameter, of which that of an argument is given: int64 for all integers that fit into it."""
     of = of.dtype if isinstance(of, types.IntEnumMember) else types.unliteral(of)  # type: ignore[attr-defined]  # numba has no annotations
-    return types.int64 if isinstance(of, types.Integer) and of.bitwidth < 64 else of
+    is_short = isinstance(of, types.Integer) and of.bitwidth < 64  # type: ignore[attr-defined]  # as above
+    return types.int64 if is_short else of
 
 
 def _part(function: Function, compiler: type[CompilerBase], **options: Any) -> Function:

@@ -155,7 +155,7 @@ def wait_after(machine, state, sm, slot, warp, step, end):
 def go_on_after(mbarriers, machine, state, sm, slot, mbarrier, phase, is_last_arrival):
     """A phase lacks no arrivals, or no copies: has the warps of a slot's block that it holds go on, if it is known until when."""
     chip, seat = machine.chip[0], seat_number(machine.chip[0], sm, slot)
-    first_slot = slot - slot % chip.block_warps
+    first_slot = slot - chip.warp_of[at(slot)]
     for held in range(first_slot, first_slot + chip.block_warps):
         warp = state.warps[at(sm.first_index + held)]
         if warp.life != Life.AT_MBARRIER or mbarriers[at(warp.barrier)].awaits != mbarrier:

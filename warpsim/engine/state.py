@@ -321,8 +321,8 @@ class State(NamedTuple):
     warps: Records  # WARP[W]
     registers: Array  # int64[W * registers]: when a register can be read, and the step that wrote it, in one word
     writers: Array  # int64[W * registers, or 0 without hints]: the cycle in which the step issued that wrote a register last
-    counted: Array  # int64[W * counters, 2 + 2 * NEAR_COUNTED]: by warp slot and counter: how many entries, and the first ones: a
-    # wait (when it is done, or UNKNOWN + when it is served; its step; 1: a read), and the cycle of its issue
+    counted: Array  # int64[W * counters, 2 + 2 * NEAR_COUNTED]: by warp slot and counter: how many entries, nothing, and the
+    # first ones: a wait (when it is done, or UNKNOWN + when it is served; its step; 1: a read), and the cycle of its issue
     crowded: Array  # int64[W * counters, ...]: the other entries
     phases: Records  # PHASE[B * mbarriers * MOST_PHASES, or 0]: those of a seat's mbarriers that are open
     lacking: Array  # int64[B, or 0 without mbarriers]: warps of a seat that are held for phases that lack arrivals

@@ -90,7 +90,6 @@ def take_turns(machine, state, sm, until, end):
     """
     chip = machine.chip[0]
     schedulers, at_random, begin = chip.schedulers, chip.policy == Policy.RANDOM, sm.begin
-    first_warp = sm.first_index
     no_more = time_of(sm, until)
     may_run = ranks_alone_decide(chip.policy) and not state.tally[0].tracing
     turns = for_schedulers(NEVER)
@@ -141,17 +140,18 @@ def take_turns(machine, state, sm, until, end):
         scheduler = scheduler_at(chip, state, sm, s)
         lane, cycle = scheduler.lane, scheduler.cycle
         slot = slot_in(chip, s, lane)
-        warp = state.warps[at(first_warp + slot)]
+        index = sm.first_index + slot
+        warp = state.warps[at(index)]
         step = warp.step
         ins = machine.program[at(step)]
         pair = (second & bit(s)) != NONE
         gap, busy, last = 0, 0, step
         if accepts(machine, state, sm, s, ins.op, cycle):
             if pair:
-                issues_second(machine, state, s, first_warp + slot, step, cycle, min(scheduler.busy, ins.busy))
+                issues_second(machine, state, s, index, step, cycle, min(scheduler.busy, ins.busy))
             else:
-                issues(machine, state, s, first_warp + slot, warp, step, cycle)
-                issues_after_refusals(machine, state, sm, s, first_warp + slot, warp, step, cycle)
+                issues(machine, state, s, index, warp, step, cycle)
+                issues_after_refusals(machine, state, sm, s, index, warp, step, cycle)
             gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
             if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
                 scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
