@@ -203,6 +203,41 @@ def test_blocks_beyond_the_end_of_the_data_are_left_out(compiler, rows):
     assert load.l2_hit > 0.95 and store.l2_hit == 0.0
 
 
+@pytest.mark.parametrize("blocks", [1024, 4096])
+def test_blocks_that_find_no_work_stand_for_no_others(compiler, blocks):
+    """The first 391 blocks share a table of 4,003 words; the one in the middle of the grid makes no access."""
+    source = """
+    __global__ void gather(float *out, const float *table, int n)
+    {
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        for (int k = 0; k < n - t; k += 40000)
+            out[k + t] = table[(t * 7 + k) % 4003];
+    }"""
+    kernel = ws.kernels.from_cuda(source, "sm_80", launch=(blocks, 256), args={"n": 100_000})
+    loads = [one.access for one in only(kernel, Instruction) if one.op == "load"]
+    assert loads and all(one.l2_hit > 0.9 for one in loads)
+
+
+def test_parts_of_a_grid_with_work_of_their_own_are_walked_each(compiler):
+    """Each part of 4,096 blocks reads a row of its own again and again."""
+    source = """
+    __global__ void parts(float *out, const float *x, const float *y, const float *z)
+    {
+        int t = threadIdx.x;
+        float sum = 0;
+        if (blockIdx.y == 0)
+            sum = x[t];
+        else if (blockIdx.y == 1)
+            sum = y[t] * 2;
+        else
+            sum = z[t] - 1;
+        out[(blockIdx.y * 4096 + blockIdx.x) * 256 + t] = sum;
+    }"""
+    kernel = ws.kernels.from_cuda(source, "sm_80", launch=((4096, 3), 256))
+    loads = [one.access for one in only(kernel, Instruction) if one.op == "load"]
+    assert len(loads) == 3 and all(one.l2_hit > 0.95 for one in loads)
+
+
 def test_blocks_that_differ_by_where_each_call_begins_are_walked_on_all_sms():
     """Each part is loaded by 32 blocks on 108 SMs, and the table stays in L2."""
     access = table_that_blocks_wrap_around_in()
@@ -243,7 +278,8 @@ def test_caches_can_be_those_of_a_chip_or_none():
 @pytest.mark.parametrize("size", [4, 5, 7, 8, 9, 100])
 def test_blocks_that_stand_for_the_others_are_no_ones_at_an_edge(size):
     """Guards leave out threads of blocks at the edges, whose masks would look as if addresses were not affine."""
-    met = _neighbours(as_geometry(((size, size, size), 128)))
+    geometry = as_geometry(((size, size, size), 128))
+    met = _neighbours(geometry, _center(geometry))
     assert len(set(met)) == len(met) >= 5
     assert size < 7 or max(block[0] for block in met) - min(block[0] for block in met) > size / 3
     assert all(0 < coordinate < size - 1 for block in met for coordinate in block)

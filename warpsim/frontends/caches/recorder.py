@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -108,6 +108,15 @@ class Recorder(UntilEnough):
         """Executes the blocks, and notes whether to their end; returns whether any address is known."""
         self.complete = self.runs_to_the_end()
         return bool(self.calls)
+
+    def calls_by_block(self, places: Collection[Place]) -> Values:
+        """Returns in how many of the calls of some instructions each block takes part."""
+        numbers = {self.numbers[each] for each in places if each in self.numbers}
+        made = np.zeros(len(self.blocks), np.int64)
+        for number, row in self.calls:
+            if number in numbers:
+                made += (row.reshape(len(self.blocks), self.threads) >= 0).any(axis=1)
+        return made
 
     def threads_at_most(self) -> int:
         """Returns of how many threads all accesses can be recorded; 0: not even of those whose accesses have been."""

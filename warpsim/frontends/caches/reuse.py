@@ -10,7 +10,7 @@ their share of L2.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -50,6 +50,9 @@ _FAR_SHARES = (0.23, 0.81)
 _SHARE_OF_SMALL_LAUNCHES = 0.5
 """Launches that are executed as a whole make so many of the accesses that can be recorded, at most."""
 
+_MOST_MIDDLES, _FEW_ELSEWHERE = 4, 1 / 16
+"""Blocks around which others are walked, at most, and the share of the accesses, at most, that may be made elsewhere only."""
+
 _MOST_NAMED = 8
 """Places that a note names."""
 
@@ -83,23 +86,57 @@ def hits_of(
     def recorder_of(blocks: list[BlockIndex]) -> Recorder:
         return Recorder(given, waits, tick, blocks, evaluation, asked, made_up=made_up)
 
-    recorder, found = recorder_of(_neighbours(geometry)), dict[Place, Hits]()
-    if recorder.execute_blocks():
+    def walked_around(middle: BlockIndex) -> tuple[Recorder, dict[Place, Hits]]:
+        """Returns the hits of what the blocks around one access, and what has recorded these."""
+        recorder = recorder_of(_neighbours(geometry, middle))
+        if not recorder.execute_blocks():
+            return recorder, {}
         if geometry.blocks * recorder.threads <= _SHARE_OF_SMALL_LAUNCHES * recorder.threads_at_most():
-            recorder = recorder_of(_middle(geometry, geometry.blocks))
+            recorder = recorder_of(_around(geometry, middle, geometry.blocks))
             recorder.execute_blocks()
-            found = _walked_as_recorded(recorder, caches, caches.sms, geometry.blocks)
-        elif (walked := _walked(given, recorder, recorder_of, caches, wave)) is not None:
-            found = walked
-        else:
-            recorder, found = _walked_on_some_sms(geometry, recorder, recorder_of, caches)
-    if recorder.complete:  # what is not recorded is executed by other blocks only
-        asked = [each for each in asked if each in recorder.numbers]
+            return recorder, _walked_as_recorded(recorder, caches, caches.sms, geometry.blocks)
+        if not recorder.calls_by_block(recorder.numbers)[0]:
+            return recorder, {}
+        if (walked := _walked(given, recorder, recorder_of, caches, wave, middle)) is not None:
+            return recorder, walked
+        return _walked_on_some_sms(geometry, recorder, recorder_of, caches, middle)
+
+    def makes_most(places: Collection[Place], recorder: Recorder) -> BlockIndex | None:
+        """Returns of the blocks that are recorded, or else of those that stand for the grid, the one that makes most accesses."""
+        if not recorder.calls_by_block(places).any():
+            recorder = recorder_of([block for block, _ in geometry.sample(FEW_THREADS)])
+            recorder.execute_blocks()
+        made = recorder.calls_by_block(places)
+        return recorder.blocks[int(made.argmax())] if made.any() else None
+
+    middle: BlockIndex | None = _center(geometry)
+    found, recorded, begun, complete = dict[Place, Hits](), set[Place](), set[BlockIndex](), True
+    while middle is not None and middle not in begun and len(begun) < _MOST_MIDDLES:
+        begun.add(middle)
+        recorder, walked = walked_around(middle)
+        found, complete = walked | found, complete and recorder.complete
+        if walked or not complete:
+            recorded |= recorder.numbers.keys()
+        missing = [each for each in asked if each not in found and each not in recorded]
+        if not complete or _executions(evaluation, missing) <= _FEW_ELSEWHERE * _executions(evaluation, asked):
+            break
+        middle = makes_most(missing, recorder)
+    if complete and recorded:  # what is not recorded is executed by other blocks only
+        asked = [each for each in asked if each in recorded]
     return found | _estimated(given.flow, evaluation, [each for each in asked if each not in found], found, notes)
 
 
+def _executions(evaluation: Evaluation, places: Iterable[Place]) -> float:
+    """Returns how often warps execute some accesses."""
+    return sum(evaluation.accesses[each].warps for each in places)
+
+
 def _walked_on_some_sms(
-    geometry: Geometry, recorder: Recorder, recorder_of: Callable[[list[BlockIndex]], Recorder], caches: Caches
+    geometry: Geometry,
+    recorder: Recorder,
+    recorder_of: Callable[[list[BlockIndex]], Recorder],
+    caches: Caches,
+    middle: BlockIndex,
 ) -> tuple[Recorder, dict[Place, Hits]]:
     """Executes and walks up to two waves of blocks of some SMs, which stand for all; returns their recorder, and the hits.
 
@@ -110,7 +147,7 @@ def _walked_on_some_sms(
     threads = max(FEW_THREADS, recorder.threads_at_most())
     most = max(1, min(caches.sms, threads // (of_an_sm * geometry.block_warps * WARP_LANES)))
     for sms in dict.fromkeys((most, 1)):  # of fewer blocks more can be executed
-        blocks = _of_some_sms(geometry, caches.sms, sms, of_an_sm)
+        blocks = _of_some_sms(geometry, caches.sms, sms, of_an_sm, middle)
         recorder = recorder_of(blocks)
         if recorder.execute_blocks():  # of so many blocks few instructions are executed, perhaps no access
             few = replace(caches, resident=resident)
@@ -158,9 +195,14 @@ def _names(flow: Flow, places: Iterable[Place]) -> str:
 
 
 def _walked(
-    given: Given, recorder: Recorder, recorder_of: Callable[[list[BlockIndex]], Recorder], caches: Caches, wave: int
+    given: Given,
+    recorder: Recorder,
+    recorder_of: Callable[[list[BlockIndex]], Recorder],
+    caches: Caches,
+    wave: int,
+    middle: BlockIndex,
 ) -> dict[Place, Hits] | None:
-    """Walks the blocks of some waves on all SMs; returns the hits of each access.
+    """Walks the blocks of some waves around one on all SMs; returns the hits of each access.
 
     None: the addresses of a few blocks do not tell those of all others.
     """
@@ -177,7 +219,7 @@ def _walked(
     most_lines = MOST_WALKED
     if recorder.cut_short(np.arange(len(first_calls(recorder, most_lines)))):
         waves, most_lines = min(waves, _FEWEST_WAVES), _MOST_OF_SEVERAL_LOOPS
-    order = all_blocks = _middle(geometry, min(geometry.blocks, wave * waves))
+    order = all_blocks = _around(geometry, middle, min(geometry.blocks, wave * waves))
     like, calls, found = np.zeros(len(order), np.int64), first_calls(recorder, most_lines), None
     if step is None or _share_at_edges(geometry) > _FEW_AT_EDGES:
         found = moved_by_instruction(given, recorder, recorder_of, order)
@@ -204,9 +246,24 @@ def _walked_as_recorded(recorder: Recorder, caches: Caches, sms: int, blocks: in
     return _by_place(recorder, walked)
 
 
-def _middle(geometry: Geometry, count: int) -> list[BlockIndex]:
-    """Returns consecutive blocks in the middle of a grid, in the order in which they start."""
-    first = (geometry.blocks - count) // 2
+def _center(geometry: Geometry) -> BlockIndex:
+    """Returns the block in the middle of a grid."""
+    x, y, z = ((size - 1) // 2 for size in geometry.grid)
+    return x, y, z
+
+
+def _first(geometry: Geometry, middle: BlockIndex, count: int) -> int:
+    """Returns the number of the first one of so many consecutive blocks around one, by the order in which they start."""
+    most = max(0, geometry.blocks - count)
+    if middle == _center(geometry):
+        return most // 2
+    width, height, _ = geometry.grid
+    return min(max(0, middle[0] + width * (middle[1] + height * middle[2]) - count // 2), most)
+
+
+def _around(geometry: Geometry, middle: BlockIndex, count: int) -> list[BlockIndex]:
+    """Returns consecutive blocks around one, in the order in which they start."""
+    first = _first(geometry, middle, count)
     return [_index_of(geometry, number) for number in range(first, first + count)]
 
 
@@ -215,12 +272,12 @@ def _share_at_edges(geometry: Geometry) -> float:
     return 1.0 - math.prod(max(size - 2, 0) / size for size in geometry.grid if size > 1)
 
 
-def _of_some_sms(geometry: Geometry, sms: int, some: int, of_an_sm: int) -> list[BlockIndex]:
-    """Returns so many blocks of each of some neighbouring SMs of a chip, in the order in which they start.
+def _of_some_sms(geometry: Geometry, sms: int, some: int, of_an_sm: int, middle: BlockIndex) -> list[BlockIndex]:
+    """Returns so many blocks around one of each of some neighbouring SMs of a chip, in the order in which they start.
 
     The SMs of the chip take blocks in turn, so that those of one SM are as far apart as there are SMs.
     """
-    first = max(0, (geometry.blocks - sms * of_an_sm) // 2)
+    first = _first(geometry, middle, sms * of_an_sm)
     starts = range(first, min(geometry.blocks, first + sms * of_an_sm), sms)
     return [_index_of(geometry, at + n) for at in starts for n in range(some) if at + n < geometry.blocks]
 
@@ -231,16 +288,15 @@ def _index_of(geometry: Geometry, number: int) -> BlockIndex:
     return number % width, number // width % height, number // (width * height)
 
 
-def _neighbours(geometry: Geometry) -> list[BlockIndex]:
-    """Returns a block in the middle, the next ones in x, y and z where there are, and some that are further away.
+def _neighbours(geometry: Geometry, middle: BlockIndex) -> list[BlockIndex]:
+    """Returns a block, the next ones in x, y and z where there are, and some that are further away.
 
-    None is at an edge, where guards leave threads out, if there is room. Where an address wraps, such as a tile's number modulo
-    the number of tiles, blocks far away tell.
+    Around the middle of the grid none is at an edge, where guards leave threads out, if there is room. Where an address wraps,
+    such as a tile's number modulo the number of tiles, blocks far away tell.
     """
-    middle = tuple((size - 1) // 2 for size in geometry.grid)
-    found = [middle]
+    found: list[tuple[int, ...]] = [middle]
     for d, size in enumerate(geometry.grid):
-        if size > 1:
+        if middle[d] + 1 < size:
             found.append((*middle[:d], middle[d] + 1, *middle[d + 1 :]))
     found.append(tuple(min(at + 3, size - 1 - (size > 3)) for at, size in zip(middle, geometry.grid, strict=True)))
     for share in _FAR_SHARES:
