@@ -328,7 +328,7 @@ def settle(machine, state, edge, sign):
                 if end_of(wait) <= edge:
                     wait = wait_until(edge, step, WarpState.LG_THROTTLE)
                 count(machine, state, s, step, cause_of(wait), reason_of(wait), sign * (warp.since + 1 - edge))
-            elif warp.life == Life.RUNNING:
+            elif warp.life == Life.RUNNING or warp.life == Life.DRAINING:
                 if chip.loads_per_warp > 0 and until > edge and reason == WarpState.LG_THROTTLE:
                     wait = state.otherwise[at(sm.first_index + slot)]
                     beyond = max(end_of(wait) - edge, 0)
@@ -339,8 +339,6 @@ def settle(machine, state, edge, sign):
                 else:
                     state.counts[at(count_place(machine.program, s, step))].waited += edge - until
                     warp.wait = wait_until(edge, cause, reason)
-            elif warp.life == Life.DRAINING:
-                count(machine, state, s, step, cause, reason, sign * (until + 1 - edge))
             elif warp.life == Life.AT_BARRIER or warp.life == Life.AT_MBARRIER:
                 count_barrier(machine, state, s, warp, edge - 1)
         for s in range(chip.schedulers):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warpsim.engine.attribution import count, count_barrier
+from warpsim.engine.attribution import count_barrier
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest, wait_until
 from warpsim.engine.constants import FOREVER, NEVER_WRITTEN, Life, WarpState
 from warpsim.engine.control import entry_of, next_instruction
@@ -160,11 +160,8 @@ def exit_warp(machine, state, sm, slot, warp, now, end):
 def retire_warp(machine, state, sm, slot, warp, last, end):
     """The last cycle of a warp that has issued `exit` is known; `end` is that of the window."""
     chip, clock, seat = machine.chip[0], state.clock[0], seat_of(machine, state, sm, slot)
-    if last > warp.since:
-        access = warp.last_access
-        reason = state_after_exit(machine, access)
-        warp.wait = wait_until(last, access, reason)
-        count(machine, state, chip.scheduler_of[at(slot)], warp.step, access, reason, last - warp.since)
+    warp.wait = wait_until(last + 1, warp.last_access, state_after_exit(machine, warp.last_access))
+    count_wait(machine, state, chip.scheduler_of[at(slot)], warp, warp.wait)
     seat.retire = max(seat.retire, last)
     seat.unresolved -= 1
     if last < end:
@@ -202,7 +199,7 @@ def vacate_drained(machine, state, sm, end):
         slot = first(draining)
         draining = rest(draining)
         warp = state.warps[at(sm.first_index + slot)]
-        last = end_of(warp.wait)
+        last = end_of(warp.wait) - 1
         if last < end:
             sm.draining &= ~bit(slot)
             vacate(machine, state, sm, slot, warp, seat_of(machine, state, sm, slot).block, last)

@@ -97,13 +97,13 @@ def complete(machine, state, sm, s, scheduler, lane, slot, warp, step, gap, busy
             elif wait_for_step(machine, state, sm, s, slot, index, warp):
                 time = alarm(sm, scheduler, slot, warp.wait)
     following, facts = machine.program[at(warp.step)], machine.classes[at(ins.op)]
-    uses = replaced(load(scheduler.uses), lane, np.int64(following.uses))
+    uses = replaced(load(scheduler.uses), lane, following.uses)
     wakes = later(replaced(load(scheduler.wakes), lane, time), filled(time_of(sm, cycle + busy), uses))
     if facts.queue > 0:  # if that is full now, no warp that needs it issues before there is room
         room = min(unit_open_from(machine, sm, s, facts), end)
         wakes = blocked(wakes, using(uses, UNIT_PART, facts.unit << ACCESS_BITS), time_of(sm, room))
     store(scheduler.uses, uses)
-    store(scheduler.delays, replaced(load(scheduler.delays), lane, np.int64(following.own_delay)))
+    store(scheduler.delays, replaced(load(scheduler.delays), lane, following.own_delay))
     store(scheduler.wakes, wakes)
     rank_after_issue(machine, state, sm, s, scheduler, lane, cycle)
     if kind == Kind.EXIT:

@@ -68,7 +68,7 @@ def rank_after_issue(machine, state, sm, s, scheduler, lane, cycle):
         rank_groups(machine, state, sm, s, scheduler, lane, cycle)
         return
     ranks = load(scheduler.ranks)
-    rank = filled(np.int64(scheduler.ranks[at(lane)]), ranks)
+    rank = filled(scheduler.ranks[at(lane)], ranks)
     store(scheduler.ranks, next_ranks(order_of(chip, load(scheduler.ages)), ranks, same(ranks, rank), rank))
     scheduler.rank_0_issued = 1
 
@@ -136,7 +136,7 @@ def make_youngest(chip, scheduler, lane):
     scheduler.ages[lane] = 0 if from_youngest else len(scheduler.ages) - 1
     if chip.greedy and scheduler.rank_0_issued and foremost != lane:
         ages = load(scheduler.ages)
-        here = same(ages, filled(np.int64(scheduler.ages[at(foremost)]), ages))
+        here = same(ages, filled(scheduler.ages[at(foremost)], ages))
         store(scheduler.ranks, first_then_by_age(here, ages))
     elif chip.greedy or chip.policy == Policy.OLDEST:
         store(scheduler.ranks, load(scheduler.ages))

@@ -46,8 +46,8 @@ FETCHER = np.dtype(  # of a scheduler
 WARP = np.dtype(
     [
         # A wait in one word (bits.py): the first cycle in which the warp is eligible, and why not before. While it is pending, or
-        # at a barrier, this is the part that is known, such as the gap. While it drains, it is the last cycle. An eligible warp
-        # whose warp-cycles have been counted up to an edge, or to the end of a window, has that cycle here.
+        # at a barrier, this is the part that is known, such as the gap; while it drains, it ends with its last cycle. An eligible
+        # warp whose warp-cycles have been counted up to an edge, or to the end of a window, has that cycle here.
         ("wait", "i8"),
         ("stream", "u8"),  # random stream
         ("since", "i8"),  # cycle: the present wait is counted from the cycle after it, where it is not counted yet

@@ -85,7 +85,7 @@ def issue_stretch(machine, state, sm, scheduler, s, lane, begin, no_more):
         scheduler.wakes[at(member)] = begin + delay + (latest << RANK_BITS)
         last_lane, last = member if latest > last else last_lane, max(last, latest)
     ranks, wakes = load(scheduler.ranks), load(scheduler.wakes)
-    rank = filled(np.int64(scheduler.ranks[at(last_lane)]), ranks)
+    rank = filled(scheduler.ranks[at(last_lane)], ranks)
     store(scheduler.ranks, next_ranks(order_of(machine.chip[0], load(scheduler.ages)), ranks, same(ranks, rank), rank))
     store(scheduler.wakes, later(wakes, filled(begin + ((last + 1) << RANK_BITS), wakes)))
     return begin + (last << RANK_BITS)

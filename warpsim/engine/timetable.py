@@ -64,6 +64,6 @@ def next_event(machine, state, sm):
         event = min(event, max(end_of(state.warps[at(sm.first_index + slot)].wait), scheduler.next_issue))
     draining = sm.draining
     while draining != NONE:
-        event = min(event, end_of(state.warps[at(sm.first_index + first(draining))].wait))
+        event = min(event, end_of(state.warps[at(sm.first_index + first(draining))].wait) - 1)
         draining = rest(draining)
     return event

@@ -6,7 +6,6 @@ holds says in which cycle it issues next, and which warp. A scheduler whose pick
 other scheduler can do anything before that cycle, the shared classes of the cycle are granted.
 """
 
-import numpy as np
 
 from warpsim.engine.ahead import run_ahead
 from warpsim.engine.attribution import (
@@ -222,7 +221,7 @@ def draw_pick(machine, state, sm, s, scheduler, cycle, end):
     looked_at = NONE
     while (lanes & ~looked_at) != NONE:
         lane = first(lanes & ~looked_at)
-        alike = lanes & lanes_equal(load(scheduler.uses), np.int64(scheduler.uses[at(lane)]))
+        alike = lanes & lanes_equal(load(scheduler.uses), scheduler.uses[at(lane)])
         looked_at |= alike
         op = machine.program[at(warp_in(machine.chip[0], state, sm, s, lane).step)].op
         if not accepts(machine, state, sm, s, op, cycle):
