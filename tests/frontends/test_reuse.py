@@ -9,7 +9,7 @@ import warpsim as ws
 from tests.support.listings import kernel, only
 from warpsim.frontends.caches import recorder, reuse
 from warpsim.frontends.caches.recorder import Recorder
-from warpsim.frontends.caches.reuse import _neighbours
+from warpsim.frontends.caches.reuse import _center, _neighbours
 from warpsim.frontends.launch.geometry import as_geometry
 from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.instruction import Instruction
