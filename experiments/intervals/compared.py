@@ -64,7 +64,7 @@ def of_time(row: Row) -> Measured:
     return Measured(row["repository"], row["gpu"], row["kernel"], measured, measured / float(row["simulated_us"]))
 
 
-PUBLIC = str(Path(__file__).parent / "public.csv")
+PUBLIC, LATER = (str(Path(__file__).parent / name) for name in ("public.csv", "later.csv"))
 
 SETS: tuple[tuple[str, str, str, Callable[[Row], Measured | None]], ...] = (
     ("report", "first", "profiles/launches.csv", of_replay),
@@ -72,6 +72,7 @@ SETS: tuple[tuple[str, str, str, Callable[[Row], Measured | None]], ...] = (
     ("report", "third", "profiles/third.csv", of_replay),
     ("source", "worklogs", "worklogs/worklogs.csv", of_rate),
     ("source", "public", PUBLIC, of_time),
+    ("source", "later", LATER, of_time),
 )
 """Origin, set, file of results, and what a row says, from the oldest set on."""
 
