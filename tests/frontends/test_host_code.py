@@ -236,6 +236,13 @@ def test_instances_of_templates(whole, function):
 
 
 @pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("function", ["scales<float, 128>", "scale<128>", "limit<float>"])
+def test_an_instance_that_is_not_there_is_refused_with_the_templates_that_are(whole, function):
+    with pytest.raises(CompileError, match=rf"'{function}': is no instance of a kernel's template in .*: .*\bscale\b"):
+        imported(whole, function)
+
+
+@pytest.mark.usefixtures("compiler")
 def test_an_instance_by_its_arguments_of_a_source_for_the_device_alone():
     source = "template <int N> __global__ void fill(int *x) { for (int i = 0; i < N; i++) x[i * 1024 + threadIdx.x] = i; }"
     assert sum(times for op, times in expected_ops(imported(source, "fill<5>").body) if op == "store") == 5
@@ -331,6 +338,7 @@ def test_headers_of_folders_that_options_name_stay(tmp_path):
     __global__ void f(int *x) { for (int i = 0; i < TILE; i++) x[i * 1024 + threadIdx.x] = i; }
     int main() { std::cout << TILE; }"""
     found = imported(source, "f", options=[f"-I{tmp_path}"])
+    assert found == imported(source, "f", options=["-I", f"{tmp_path}"])
     assert sum(times for op, times in expected_ops(found.body) if op == "store") == 5
     with pytest.warns(AssumptionWarning, match=r"source.cu: headers that are not there are taken as empty: config.h"):
         found = imported(source, "f")

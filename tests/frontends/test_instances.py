@@ -109,6 +109,11 @@ def test_kernels_that_are_templates():
     assert kernel_templates([source, "", "int main() {}"]) == expected
 
 
+def test_templates_have_their_names_behind_a_macro_with_arguments():
+    source = "template <class T> __global__ void BOUNDS(128, (2)) f(T *x) { g(x); }"
+    assert kernel_templates([source]) == {"f": "f"}
+
+
 def imported(source, function=None, **how):
     return ws.kernels.from_cuda(source, arch="sm_90", function=function, launch=(8, 128), caches="none", **how)
 

@@ -56,8 +56,14 @@ _BY_NAME = {
 _OF_FOLDER = re.compile(r"(?:-I ?|--include-path[= ])(.+)")
 """An option that names a folder of headers."""
 
+_BEFORE_OTHERS = "-I", "--include-path", "-D", "--define-macro"
+"""Options that may stand before what they name."""
+
 _ERROR = re.compile(r"(?:^|: )([^:\n]+)\((\d+)\): (error: .*)", re.MULTILINE)
 """An error in a log of NVRTC: file, line, message."""
+
+_NAMES = "__nv_name_map"
+"""The file to which NVRTC's errors belong where it does not find an instance that is asked for."""
 
 _NO_INSTANCE = re.compile(r'Input name expression was: "([^"]*)"')
 """What a log of NVRTC says of an instance whose arguments it does not know."""
@@ -88,6 +94,7 @@ def compiled_source(
     templates that the host names, as far as they are constants; and without other declarations that it refuses, such as
     variables of types of a library, unless they are annotated for the device.
     """
+    options = _joined(options)
     short, folder = (Path(name).name, Path(name).parent) if name else ("source.cu", None)
     toolkit, wanted = _toolkit_headers(), [function] if function and "<" in function else []
     flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit)]
@@ -138,11 +145,26 @@ def compiled_source(
             raise NoKernelError(f"{error}{named}") from None
         except CompileError as error:
             failure = str(error)
+            if wanted and {file for file, _, _ in _ERROR.findall(failure)} == {_NAMES}:
+                there = ", ".join(sorted(kernel_templates(device_code))) or "none"
+                what = f"function = {function!r}: is no instance of a kernel's template in {short}"
+                raise CompileError(f"{what}; templates there: {there}\n{failure}") from None
             _note_refusals(refused, failure, headers.whole)
         else:
             for note in _assumptions(headers.missing, refused, brought):
                 warnings.warn(f"{short}: {note}", AssumptionWarning, stacklevel=4)
             return found
+
+
+def _joined(options: Sequence[str]) -> list[str]:
+    """Returns options of which those that stand before their folder or macro, such as "-I", are one with it."""
+    found: list[str] = []
+    for option in options:
+        if found and found[-1] in _BEFORE_OTHERS:
+            found[-1] += ("=" if found[-1].startswith("--") else "") + option
+        else:
+            found.append(option)
+    return found
 
 
 def _with_templates(error: FrontEndError, function: str | None, sources: Sequence[str], there: Collection[str]) -> FrontEndError:

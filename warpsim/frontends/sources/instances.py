@@ -26,6 +26,7 @@ _LONGEST, _LONGEST_LIST, _MOST_LISTS = 1_000_000, 10_000, 20_000
 _WORD = re.compile(r"(?<![\w:.])[A-Za-z_]\w*(?!\w|\s*::)")
 _NAMED = re.compile(r"((?:\b\w+\s*::\s*)*)\b(\w+)\s*<(?![<=])")
 _FUNCTION = re.compile(r"\b(\w+)\s*(?:<[^<>(){};]*>\s*)?\(")
+_GOES_ON = re.compile(r"\)\s*\w")
 _NAMESPACE = re.compile(r"\bnamespace\s+(\w+(?:\s*::\s*\w+)*)\s*\{")
 _CALCULATED = re.compile(r"[-+/%?|^~!=]|<<|[*&]\s*\w")
 """An expression that stands in parentheses when it takes the place of a name. A type such as `const float *` must not."""
@@ -67,11 +68,11 @@ def kernel_templates(device_code: Iterable[str]) -> dict[str, str]:
 
 
 def _declared_name(plain: str, place: int) -> str | None:
-    """Returns the name of a function behind a place, where its annotations may have arguments."""
+    """Returns the name of a function behind a place, where its annotations, and macros for these, may have arguments."""
     while found := _FUNCTION.search(plain, place):
-        if not found[1].startswith("__"):
-            return found[1]
         place = end_of(plain, found.end() - 1)
+        if not found[1].startswith("__") and not _GOES_ON.match(plain, place):
+            return found[1]
     return None
 
 
