@@ -6,7 +6,8 @@ from tests.support.listings import function
 from warpsim.frontends import listings
 from warpsim.frontends.machine_code.flow import make_flow
 from warpsim.frontends.machine_code.operands import read, written
-from warpsim.frontends.machine_code.sass import MachineInstruction, parse_listing
+from warpsim.frontends.machine_code.sass import MachineInstruction
+from warpsim.frontends.machine_code.sass_text import parse_listing
 from warpsim.frontends.waits.dependences import has_control_fields, waits_of
 
 

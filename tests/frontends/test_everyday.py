@@ -7,7 +7,7 @@ import pytest
 import warpsim as ws
 from tests.support.executions import counts
 from warpsim.frontends import listings
-from warpsim.frontends.machine_code.sass import parse_listing
+from warpsim.frontends.machine_code.sass_text import parse_listing
 from warpsim.kernels.traversal import walk
 
 NAMES = [name for name in ws.list_kernels() if name.startswith("cuda/")]

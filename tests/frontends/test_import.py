@@ -18,7 +18,7 @@ from warpsim.frontends.launch.geometry import as_geometry
 from warpsim.frontends.launch.parameters import argument_bytes, declared_in_source, parameters_of
 from warpsim.frontends.machine_code.cubin import Parameter
 from warpsim.frontends.machine_code.nvdisasm import find_nvdisasm
-from warpsim.frontends.machine_code.sass import parse_listing, write_listing
+from warpsim.frontends.machine_code.sass_text import parse_listing, write_listing
 from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.kernels.files import write_kernel
 

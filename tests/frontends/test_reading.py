@@ -16,14 +16,8 @@ from warpsim.frontends.machine_code import nvdisasm
 from warpsim.frontends.machine_code.cubin import Parameter, read_cubin
 from warpsim.frontends.machine_code.nvdisasm import disassemble, find_nvdisasm
 from warpsim.frontends.machine_code.operands import Other, Register, operands, register_slots
-from warpsim.frontends.machine_code.sass import (
-    Control,
-    MachineInstruction,
-    decode_control,
-    parse_disassembly,
-    parse_text,
-    write_listing,
-)
+from warpsim.frontends.machine_code.sass import Control, MachineInstruction, decode_control
+from warpsim.frontends.machine_code.sass_text import parse_disassembly, parse_text, write_listing
 from warpsim.frontends.machine_code.symbols import instance_name, pick_function, plain_name, qualified_name
 
 DISASSEMBLY = """

@@ -15,7 +15,7 @@ from warpsim.frontends.launch.geometry import as_geometry
 from warpsim.frontends.launch.parameters import argument_bytes
 from warpsim.frontends.machine_code.flow import make_flow
 from warpsim.frontends.machine_code.nvdisasm import disassemble, find_nvdisasm
-from warpsim.frontends.machine_code.sass import parse_text, write_listing
+from warpsim.frontends.machine_code.sass_text import parse_text, write_listing
 from warpsim.frontends.sources.nvrtc import compile_cuda
 
 pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")

@@ -14,7 +14,7 @@ from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.launch.parameters import argument_bytes
 from warpsim.frontends.machine_code import structures
 from warpsim.frontends.machine_code.cubin import BITS, NUMBER, POINTER, Parameter
-from warpsim.frontends.machine_code.sass import parse_listing, write_listing
+from warpsim.frontends.machine_code.sass_text import parse_listing, write_listing
 from warpsim.frontends.sources.cuda_source import compiled_source
 from warpsim.frontends.sources.nvrtc import compile_apart
 

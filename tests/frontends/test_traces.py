@@ -16,7 +16,7 @@ from tests.support.nvbit_traces import copying_warp, trace_text, write_list
 from warpsim import cli
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.listings import folder
-from warpsim.frontends.machine_code.sass import parse_listing
+from warpsim.frontends.machine_code.sass_text import parse_listing
 from warpsim.frontends.traces import compiled as traces
 from warpsim.frontends.traces import kernel as traced_kernel
 from warpsim.frontends.traces.compiled import compile_warps, compiled_trace

@@ -12,7 +12,7 @@ from tests.measure import timed_code
 from warpsim.frontends.errors import CompileError, FrontEndError
 from warpsim.frontends.machine_code.cubin import read_cubin
 from warpsim.frontends.machine_code.nvdisasm import disassemble, find_nvdisasm
-from warpsim.frontends.machine_code.sass import parse_disassembly
+from warpsim.frontends.machine_code.sass_text import parse_disassembly
 from warpsim.frontends.sources.nvrtc import nvrtc_version
 from warpsim.measure.compiler import compile_source, compile_text
 from warpsim.measure.core import ISSUE_ORDER_WARPS

@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.support.executions import expected_ops
 from warpsim.frontends.launch.geometry import as_geometry
-from warpsim.frontends.machine_code.sass import parse_listing
+from warpsim.frontends.machine_code.sass_text import parse_listing
 from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.kernels.traversal import walk
 

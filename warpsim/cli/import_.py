@@ -240,7 +240,7 @@ def _from_report(options: argparse.Namespace, given: dict[str, Any]) -> _Importe
 
 def _instructions(function: MachineFunction) -> int:
     """Returns how many instructions a function has, as its listing shows them: without the padding behind its end."""
-    from warpsim.frontends.machine_code.sass import without_padding
+    from warpsim.frontends.machine_code.sass_text import without_padding
 
     return len(without_padding(function.code))
 
@@ -248,7 +248,7 @@ def _instructions(function: MachineFunction) -> int:
 def _list(options: argparse.Namespace, function: MachineFunction) -> None:
     """Writes the listing, if it is wanted: before the import, which may ask for what is read there, such as labels."""
     from warpsim.atomic_file import write_text
-    from warpsim.frontends.machine_code.sass import write_listing
+    from warpsim.frontends.machine_code.sass_text import write_listing
 
     if options.listing is not None:
         write_text(options.listing, write_listing(function))

@@ -16,7 +16,8 @@ from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.launch.geometry import Geometry, as_geometry
 from warpsim.frontends.launch.keys import Key
 from warpsim.frontends.machine_code.nvdisasm import disassemble
-from warpsim.frontends.machine_code.sass import MachineFunction, parse_text
+from warpsim.frontends.machine_code.sass import MachineFunction
+from warpsim.frontends.machine_code.sass_text import parse_text
 from warpsim.frontends.machine_code.symbols import plain_name
 from warpsim.frontends.program.convert import Choices, to_kernel
 from warpsim.frontends.sources.cuda_headers import decoded, encoding_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from warpsim.frontends.machine_code.nvdisasm import disassemble
-from warpsim.frontends.machine_code.sass import write_listing
+from warpsim.frontends.machine_code.sass_text import write_listing
 from warpsim.frontends.sources.cuda_source import named_parameters
 from warpsim.frontends.sources.nvrtc import compile_cuda, nvrtc_version
 from warpsim.hardware import files as params

@@ -6,7 +6,8 @@ Read them in this order:
     nvdisasm         the vendor's disassembler, where it is installed
     symbols          names of functions
     structures       members of structures that kernels take
-    sass             instructions as text, with their control fields
+    sass             instructions, with their control fields
+    sass_text        their texts: that of nvdisasm, and our own
     operands         operands, the registers that an instruction writes and reads, and the predicates it depends on
     memory_instructions which memory an instruction accesses, and how much of it
     opcodes          operation classes, by params/opcodes; how much matrix instructions multiply
