@@ -22,7 +22,7 @@ def run(machine, state, stop, edge, width, totals, thread):
 
     Reads the counters at cycle `edge` and every `width` cycles from there, into the rows of `totals`; there may be none. Returns
     when the rows are used up, too, or when the state has to be enlarged; the run then goes on where it was. Returns the number of
-    rows written, and an Outcome.
+    rows written, and the value of an Outcome: Python would have to run to make a member, which Ctrl-C can interrupt.
 
     Several threads can call it at the same time (threads.py). Thread 0 does what is said above; the others, each with its share
     of the state, do what it calls them for.
@@ -36,12 +36,12 @@ def run(machine, state, stop, edge, width, totals, thread):
             else:
                 run_window(machine, state)
             report(state)
-        return rows, Outcome.STOPPED
+        return rows, Outcome.STOPPED.value
     while True:
         if clock.outgoing > 0 or clock.next_arrival < now or clock.next_echo < now:
             if not exchange(machine, state, now):
                 clock.cycle = now
-                return rows, Outcome.FULL
+                return rows, Outcome.FULL.value
             if len(state.echoes) == 0:  # with echoes, `exchange` has done so
                 call_others(state, NOTE)
                 note_all(machine, state, clock.first_sm, clock.last_sm, clock.end)
@@ -52,15 +52,15 @@ def run(machine, state, stop, edge, width, totals, thread):
         clock.cycle = now
         if is_finished(machine, state):
             clock.cycle = clock.last_retire + 1
-            return rows, Outcome.FINISHED
+            return rows, Outcome.FINISHED.value
         if len(totals) > 0 and now == edge:
             write_totals(machine, state, now, totals[rows])
             rows += 1
             edge += width
             if rows == len(totals):
-                return rows, Outcome.STOPPED
+                return rows, Outcome.STOPPED.value
         if now == stop:
-            return rows, Outcome.STOPPED
+            return rows, Outcome.STOPPED.value
         clock.begin = now
         clock.end = min(now + lookahead(machine, state, now), stop if len(totals) == 0 else min(stop, edge))
         assign_blocks(machine, state, now, clock.end)
@@ -69,7 +69,7 @@ def run(machine, state, stop, edge, width, totals, thread):
         gather(state)
         if clock.stuck_cycle < FOREVER:
             clock.cycle = clock.stuck_cycle
-            return rows, Outcome.DEADLOCK
+            return rows, Outcome.DEADLOCK.value
         now = clock.end
 
 
