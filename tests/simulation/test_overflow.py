@@ -1,5 +1,6 @@
 """Limits on the parameters of a chip prevent overflow in the engine; decimal intervals are read as fractions."""
 
+import contextlib
 import re
 from fractions import Fraction
 
@@ -253,6 +254,15 @@ def test_stores_without_any_limit_are_bounded_by_the_cycles_of_the_run():
     ws.simulate(gpu, store, **SHORT)
     with pytest.raises(ValueError, match=r"store of stores: up to .* in flight on maxwell could wait .*; give the chip a limit"):
         ws.simulate(gpu, store, warps=64, cycles=10**12)
+
+
+@pytest.mark.parametrize(("blocks", "is_refused"), [(2_000, False), (2_000_000, True)])
+def test_the_latencies_of_a_grid_are_those_of_its_loads(blocks, is_refused):
+    """Loads of unrolled machine code have a register each, so that nothing bounds how many of them are in flight."""
+    body = [ws.Instruction("load", dst=f"r{number}") for number in range(3600)]
+    launch = ws.Launch(blocks=blocks, block_warps=3, resident_blocks=16)
+    with pytest.raises(ValueError, match="their latencies could add up") if is_refused else contextlib.nullcontext():
+        make_point("a40", ws.Kernel(name="unrolled", body=body), launch=launch)
 
 
 def test_latencies_that_could_add_up_to_too_much_are_refused():

@@ -3,7 +3,7 @@
 The engine holds the cycle in which a wait ends, together with the cause of the wait, in 64 bits, and takes cycles from 2**41 on
 as unknown (`engine.constants`). Warm-up and counted cycles are at most `MAX_CYCLES` each, which leaves `MAX_WAIT` for a wait
 that begins at the end of a run. The limits of the numbers of a chip and of a kernel (`hardware.fields`,
-`kernels.instruction`, `kernels.statements`) hold every wait but one below 2e10 cycles. The exception is the wait for the
+`kernels.instruction`, `kernels.statements`) hold every wait but one below `_MAX_OTHER_WAIT`. The exception is the wait for the
 memory, which adds up over the accesses in flight; `check_limits` bounds it, and the time of a finite grid.
 """
 
@@ -48,6 +48,9 @@ MAX_TICKS = 10**6
 
 MAX_OCCUPIED = 32 * MAX_INTERVAL
 """Upper limit on the cycles for which an access occupies its unit, or the data stage: as many as a conflict of 32 ways."""
+
+_MAX_OTHER_WAIT = 2 * 10**10
+"""Upper limit on a wait that is not for the memory, and on a latency in an idle memory, by the limits of a chip's numbers."""
 
 _MAX_SUM = 2**62
 """Upper limit on a sum of latencies, an integer of 64 bits."""
@@ -174,8 +177,10 @@ def _check_memory(point: Point) -> None:
             f"{where} could wait {wait:.2g} cycles for the memory: must be at most {MAX_WAIT:.0e}; give the chip a limit of "
             f"accesses in flight (memory.{slowest}s_per_sm) or more bandwidth, or simulate fewer cycles"
         )
-    end = MAX_CYCLES if point.finite else _end(point)
-    if flying["load"] * (end + wait) > _MAX_SUM:
+    latencies = flying["load"] * ((MAX_CYCLES if point.finite else _end(point)) + wait)
+    if point.finite:
+        latencies = min(latencies, _warps_of_grid(point) * _most_accesses(point.kernel, "load") * (wait + _MAX_OTHER_WAIT))
+    if latencies > _MAX_SUM:
         raise ValueError(
             f"load of {point.kernel.name}: up to {flying['load']} in flight on {gpu.name}: their latencies could add up to more "
             f"than 2**62 cycles; give the chip a limit of loads in flight (memory.loads_per_sm), or simulate fewer cycles"
@@ -220,8 +225,7 @@ def _most_in_flight(point: Point, kind: str) -> int:
     if kind == "load":
         limits.append(None if gpu.memory.loads_per_warp is None else warps * gpu.memory.loads_per_warp)
         limits.append(None if (of_warp := most_in_flight_of_warp(point.kernel, instructions)) is None else warps * of_warp)
-    executed = Counter[str]() if point.kernel.endless else _of_paths(point.kernel, max)
-    times = sum(count for op, count in executed.items() if units.ACCESS_KINDS.get(op) == kind)
+    times = 0 if point.kernel.endless else _most_accesses(point.kernel, kind)
     if kind == "load" and not point.kernel.endless:
         limits.append(warps * times)
     if point.finite:
@@ -232,6 +236,11 @@ def _most_in_flight(point: Point, kind: str) -> int:
         issues = gpu.sm.schedulers * gpu.issue.width * (-(-_end(point) // gpu.issue.interval_cycles))
         limits.append(issues)
     return min(limit for limit in limits if limit is not None)
+
+
+def _most_accesses(kernel: Kernel, kind: str) -> int:
+    """Returns how many loads or stores a warp executes at most."""
+    return sum(count for op, count in _of_paths(kernel, max).items() if units.ACCESS_KINDS.get(op) == kind)
 
 
 def most_in_flight_of_warp(kernel: Kernel, loads: list[Instruction]) -> int | None:
