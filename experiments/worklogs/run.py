@@ -10,8 +10,9 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from _cards import CARDS
 from _tables import markdown_table, predicted_within, read_rows, replace_tables, write_rows
-from rates import CHIPS, HERE, Rate, of_kernel
+from rates import HERE, Rate, of_kernel
 
 
 def main(out: Path, *, full: bool, workers: int) -> int:
@@ -31,9 +32,9 @@ def main(out: Path, *, full: bool, workers: int) -> int:
 def tables(rates: list[Rate]) -> str:
     """Returns the tables of the page."""
     summary = []
-    for gpu, card in CHIPS.items():
+    for gpu in dict.fromkeys(rate.gpu for rate in rates):
         errors = [rate.error for rate in rates if rate.gpu == gpu]
-        summary.append({"chip": card["title"], "kernels": len(errors), **predicted_within(errors)})
+        summary.append({"chip": CARDS[gpu].title, "kernels": len(errors), **predicted_within(errors)})
     rows = [
         {
             "chip": rate.gpu, "kernel": rate.kernel, "published, TFLOP/s": f"{rate.published:.4g}",
