@@ -24,7 +24,7 @@ Read the files in this order:
 * blocks.py: launch, barriers, retirement. phases.py: where the first warps of an endless run are in their programs.
 * exchange.py: what happens between windows. order.py, tandem.py: requests in order, and those between two stages of memory.
   memory.py: when a request returns. flights.py: limits of accesses in flight. echoes.py: what stands for SMs not simulated.
-* attribution.py: where every warp-cycle goes (section 7). The timing code only says there what happens: `count`, `issues`,
+* attribution.py: where every warp-cycle goes (section 7). The timing code only says there what happens: `waits`, `issues`,
   `refuses`, `is_busy`, `holds`. cycle_sets.py: in which cycles of a window something refuses. accounts.py: what has been
   counted, for those outside.
 * check.py: `verify` asserts that a state is consistent, `dump` prints an SM.

@@ -1,6 +1,6 @@
 """Where every warp-cycle goes: states, program lines, causes, and the edges of what is counted. docs/model.md, section 7.
 
-The timing code reports here that a warp waits (`count`), that it issues (`issues`, and what stands beside it for the second one
+The timing code reports here that a warp waits (`waits`), that it issues (`issues`, and what stands beside it for the second one
 of a pair, for plain steps and runs of these), and for which cycles a unit refuses (`refuses`), an issue occupies its scheduler
 (`is_busy`), or the register ports hold it (`holds`). It needs nothing back.
 
@@ -41,7 +41,7 @@ from warpsim.engine.registers import open_wait
 
 
 @inline
-def count(machine, state, s, step, cause, reason, cycles):
+def waits(machine, state, s, step, cause, reason, cycles):
     """A warp of scheduler s waits for a step: counts these warp-cycles under a WarpState, and to the step that causes them."""
     state.stalls[at(count_place(machine.program, s, step) * STATES + reason)] += cycles
     state.caused[at(cause * STATES + reason)] += cycles
@@ -327,15 +327,15 @@ def settle(machine, state, edge, sign):
                 wait = open_wait(machine, state, sm.first_index + slot, warp)
                 if end_of(wait) <= edge:
                     wait = wait_until(edge, step, WarpState.LG_THROTTLE)
-                count(machine, state, s, step, cause_of(wait), reason_of(wait), sign * (warp.since + 1 - edge))
+                waits(machine, state, s, step, cause_of(wait), reason_of(wait), sign * (warp.since + 1 - edge))
             elif warp.life == Life.RUNNING or warp.life == Life.DRAINING:
                 if chip.loads_per_warp > 0 and until > edge and reason == WarpState.LG_THROTTLE:
                     wait = state.otherwise[at(sm.first_index + slot)]
                     beyond = max(end_of(wait) - edge, 0)
-                    count(machine, state, s, step, cause, reason, -sign * beyond)
-                    count(machine, state, s, step, cause_of(wait), reason_of(wait), sign * beyond)
+                    waits(machine, state, s, step, cause, reason, -sign * beyond)
+                    waits(machine, state, s, step, cause_of(wait), reason_of(wait), sign * beyond)
                 if until > edge:
-                    count(machine, state, s, step, cause, reason, sign * (until - edge))
+                    waits(machine, state, s, step, cause, reason, sign * (until - edge))
                 else:
                     state.counts[at(count_place(machine.program, s, step))].waited += edge - until
                     warp.wait = wait_until(edge, cause, reason)
@@ -360,7 +360,7 @@ def count_runs(state):
 def count_barrier(machine, state, s, warp, now):
     """Counts what a warp has waited at a barrier up to `now`, inclusive; it is counted from there on."""
     barrier = warp.barrier
-    count(machine, state, s, barrier, barrier, WarpState.BARRIER, now - warp.since)
+    waits(machine, state, s, barrier, barrier, WarpState.BARRIER, now - warp.since)
     warp.since = now
 
 

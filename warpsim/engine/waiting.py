@@ -4,7 +4,7 @@ A wait may be for loads that have not been served; the warp is *pending* then. I
 """
 
 
-from warpsim.engine.attribution import count
+from warpsim.engine.attribution import waits
 from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
 from warpsim.engine.constants import Kind, WarpState
 from warpsim.engine.hints import has_hints, is_final
@@ -18,7 +18,7 @@ def count_wait(machine, state, s, warp, wait):
     """Counts the warp-cycles of a wait that have not been counted yet."""
     cycles = end_of(wait) - 1 - warp.since
     if cycles > 0:
-        count(machine, state, s, warp.step, cause_of(wait), reason_of(wait), cycles)
+        waits(machine, state, s, warp.step, cause_of(wait), reason_of(wait), cycles)
         warp.since += cycles
 
 
