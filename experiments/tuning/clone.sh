@@ -9,4 +9,4 @@ bring() {
     git -C "$copy" checkout --quiet "$2"
 }
 bring AutoTuningAssociation/benchmark_hub 8eb99e7179e6838af95d392ac6c60cebfd8c434
-bring MiloLurati/AutoTuning_AMD_vs_Nvidia_GPUs 9a7dcca
+bring MiloLurati/AutoTuning_AMD_vs_Nvidia_GPUs 9a7dcca284d81c4f7c005268a7e9968d905f0b1a
