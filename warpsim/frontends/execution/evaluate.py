@@ -238,8 +238,10 @@ class Evaluator:
                 doubtful = self.weights[warps_of(active & ~sure)]
                 self.record.accesses[number, step.index].doubtful += float(doubtful.sum())
         found = self._results(step) if step.effect else {}
-        for watch in self.watches:
-            watch.follow(step.one, step.results, {name for name, value in found.items() if (value != UNKNOWN).any()})
+        if self.watches:
+            known = {name for name, value in found.items() if (value != UNKNOWN).any()}
+            for watch in self.watches:
+                watch.follow(step.one, step.results, known)
         bases = self.bases
         made_up = bases.results(step, state, found) if step.results and bases is not None else {}
         if bases is not None and bases.rewrites is not None:

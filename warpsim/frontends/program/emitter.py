@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from warpsim.frontends.accesses.patterns import (
-    ways_of_pattern,
-)
+from warpsim.frontends.accesses.patterns import ways_of_pattern
 from warpsim.frontends.accesses.tally import Tally
 from warpsim.frontends.caches.walk import Hits
 from warpsim.frontends.execution.evaluation import Counts
@@ -22,11 +20,7 @@ from warpsim.frontends.launch.tiles import Tile
 from warpsim.frontends.machine_code.flow import Flow, Place
 from warpsim.frontends.machine_code.flow import place as _place
 from warpsim.frontends.machine_code.memory_instructions import space_of
-from warpsim.frontends.machine_code.opcode_costs import (
-    gap_after,
-    in_quarters,
-    unit_costs,
-)
+from warpsim.frontends.machine_code.opcode_costs import gap_after, in_quarters, unit_costs
 from warpsim.frontends.machine_code.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.machine_code.operands import conditions, register_slots
 from warpsim.frontends.machine_code.sass import MachineInstruction
@@ -215,9 +209,8 @@ class Emitter:
             self.assumed[f"{_place(self.function, index)}: {what}"] = None
         idle = op in _ADDRESSING_OPS and tally is not None and tally.warps == 0
         if idle or (space_of(one) and tally is None):
-            op = self.table.operation(
-                "integer", self.available
-            )  # predicated off for all threads: it issues, and accesses nothing
+            # It is predicated off for all threads: it issues, and accesses nothing
+            op = self.table.operation("integer", self.available)
         fields: dict[str, Any] = {"src": () if op == "barrier" else sources, "comment": self._comment(one)}
         if (handover := self.handovers.get((number, index))) is not None:
             fields[handover.role] = handover.name
