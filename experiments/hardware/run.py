@@ -6,10 +6,9 @@ the launches and the chips' files; nothing is fitted to these launches.
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
+from _processes import in_processes
 from _tables import markdown_table, predicted_within, replace_tables, write_rows
 from launches import CHIPS, GROUPS, HERE, Point, launches, measured, of_launch
 from matplotlib.figure import Figure
@@ -29,8 +28,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
     """Simulates all launches. Writes hardware.csv, hardware.png, and the tables of the page."""
     out.mkdir(parents=True, exist_ok=True)
     tasks = [(chip, entry, full) for chip in CHIPS for entry in launches()]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        points = [point for found in pool.map(of_launch, tasks) for point in found]
+    points = [point for found in in_processes(of_launch, tasks, workers) for point in found]
     write_rows(out / "hardware.csv", points)
     with paper():
         figure(points).savefig(out / "hardware.png", dpi=150)

@@ -15,9 +15,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +23,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
+from _processes import in_processes
 from _tables import write_rows
 from run import LISTS, path_of, wanted
 
@@ -81,8 +80,7 @@ def _of_report(path: Path, source: dict[str, str]) -> Iterator[Imported | str]:
 def main(out: Path) -> int:
     """Simulates all launches, writes those that could be, and prints their errors."""
     reports = [one for listed in LISTS for one in wanted(listed)]
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        found = [one for of_report in pool.map(simulated, reports) for one in of_report]
+    found = [one for of_report in in_processes(simulated, reports) for one in of_report]
     rows = [one for one in found if not isinstance(one, str)]
     write_rows(out, rows)
     for why, count in Counter(one for one in found if isinstance(one, str)).most_common():

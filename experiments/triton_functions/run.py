@@ -5,10 +5,9 @@ Triton must be installed: `pip install triton==3.6.0` is the version of the meas
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
+from _processes import in_processes
 from _tables import markdown_table, predicted_within, replace_tables, write_rows
 from launches import GROUPS, HERE, Compared, compare, launches
 
@@ -23,8 +22,7 @@ CLASSES = {
 def main(out: Path, *, workers: int) -> int:
     """Simulates all launches. Writes triton_functions.csv, and the tables of the page."""
     out.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        found = list(pool.map(compare, launches()))
+    found = in_processes(compare, launches(), workers)
     write_rows(out / "triton_functions.csv", found)
     text = tables(found)
     print(text)

@@ -44,15 +44,18 @@ class Space:
         return ws.load_gpu(self.gpu), self.gpu
 
 
-_OLD, _NEW = f"{HUB}/currently_unused/kernels/convolution.cu", f"{MEASURED_KERNEL}/cache_scripts/convolution/convolution.cu"
+_EARLIER, _LATER = f"{HUB}/currently_unused/kernels/convolution.cu", f"{MEASURED_KERNEL}/cache_scripts/convolution/convolution.cu"
 
-SPACES = {
-    "a4000": Space("a4000", "sm_86", f"{HUB}/cachefiles/convolution_milo/A4000.json.gz", _NEW),
-    "a6000": Space("a6000", "sm_86", f"{HUB}/cachefiles/convolution_milo/A6000.json.gz", _NEW),
-    "a100_40gb": Space("a100_40gb", "sm_80", f"{HUB}/cachefiles/convolution_milo/A100.json.gz", _NEW),
-    "rtx2080ti": Space("rtx2080ti", "sm_75", f"{HUB}/currently_unused/cachefiles/convolution/RTX_2080_Ti.json.gz", _OLD),
-    "rtx3090": Space("rtx3090", "sm_86", f"{HUB}/currently_unused/cachefiles/convolution/RTX_3090.json.gz", _OLD),
-}
+_SPACES = (
+    Space("a4000", "sm_86", f"{HUB}/cachefiles/convolution_milo/A4000.json.gz", _LATER),
+    Space("a6000", "sm_86", f"{HUB}/cachefiles/convolution_milo/A6000.json.gz", _LATER),
+    Space("a100_40gb", "sm_80", f"{HUB}/cachefiles/convolution_milo/A100.json.gz", _LATER),
+    Space("rtx2080ti", "sm_75", f"{HUB}/currently_unused/cachefiles/convolution/RTX_2080_Ti.json.gz", _EARLIER),
+    Space("rtx3090", "sm_86", f"{HUB}/currently_unused/cachefiles/convolution/RTX_3090.json.gz", _EARLIER),
+)
+
+SPACES = {space.gpu: space for space in _SPACES}
+"""GPU -> its search space."""
 
 _PARAMETERS = ("block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "read_only", "use_padding", "use_shmem")
 _NOT_TUNED = {"filter_height": 15, "filter_width": 15, "use_cmem": 1}

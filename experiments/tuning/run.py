@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+from _processes import in_processes
 from _tables import markdown_table, replace_tables, write_rows
 from configurations import SPACES, Configuration, sample, simulate
 from matplotlib.figure import Figure
@@ -34,8 +33,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
     out.mkdir(parents=True, exist_ok=True)
     folder, count = Path(os.environ.get("WARPSIM_TUNING", "tuning")), 120 if full else 24
     tasks = [(folder, *one, full) for gpu in SPACES for one in sample(folder, gpu, count)]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        found = list(pool.map(simulate, tasks))
+    found = in_processes(simulate, tasks, workers)
     write_rows(out / "tuning.csv", found)
     text = tables(found)
     print(text)

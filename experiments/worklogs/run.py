@@ -6,11 +6,10 @@ clone.sh brings the sources; the environment variable WARPSIM_WORKLOGS names the
 from __future__ import annotations
 
 import os
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 from _cards import CARDS
+from _processes import in_processes
 from _tables import markdown_table, predicted_within, read_rows, replace_tables, write_rows
 from rates import HERE, Rate, of_kernel
 
@@ -20,8 +19,7 @@ def main(out: Path, *, full: bool, workers: int) -> int:
     out.mkdir(parents=True, exist_ok=True)
     folder = Path(os.environ.get("WARPSIM_WORKLOGS", "worklogs"))
     tasks = [(row, folder, full) for row in read_rows(HERE / "kernels.csv")]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        rates = list(pool.map(of_kernel, tasks))
+    rates = in_processes(of_kernel, tasks, workers)
     write_rows(out / "worklogs.csv", rates)
     text = tables(rates)
     print(text)
