@@ -28,7 +28,7 @@ def store(tmp_path_factory):
 @pytest.fixture
 def scratch(tmp_path):
     """The scratch folder of a Slurm script; its compiled code is that of these tests, so that no task compiles."""
-    from warpsim.engine.jit import CACHE_FOLDER
+    from warpsim.jit.decorators import CACHE_FOLDER
 
     folder = tmp_path / "scratch"
     folder.mkdir()

@@ -16,7 +16,7 @@ from typing import Any
 
 ENGINE = Path(__file__).parents[2] / "warpsim" / "engine"
 LEFT_OUT = {
-    "__init__.py", "jit.py", "handles.py", "aliases.py", "code_cache.py", "lane_rules.py", "speculation.py",  # compiler
+    "__init__.py", "lane_rules.py", "speculation.py",  # for the compiler
     "constants.py", "machine.py", "state.py", "check.py",  # declarations, and the check of a state
     "threads.py",  # several threads, by which only compiled code runs
 }  # fmt: skip

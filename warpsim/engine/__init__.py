@@ -1,4 +1,4 @@
-"""The compiled machine of docs/model.md: numpy arrays in, counters out. It imports numpy, numba and its compiler llvmlite only.
+"""The compiled machine of docs/model.md: numpy arrays in, counters out. It imports numpy, numba and `warpsim.jit` only.
 
 How to read the engine
 ======================
@@ -28,7 +28,6 @@ Read the files in this order:
   `refuses`, `is_busy`, `holds`. cycle_sets.py: in which cycles of a window something refuses. accounts.py: what has been
   counted, for those outside.
 * check.py: `verify` asserts that a state is consistent, `dump` prints an SM.
-* jit.py, handles.py, aliases.py, code_cache.py: how all of it is compiled, and where the machine code is kept.
 
 A load that misses L1 passes through these functions, from its issue to the next one of its warp:
 
@@ -51,11 +50,11 @@ Some habits that the compiler asks for:
 * A wait is one word: its end, the step that causes it, and its name.
 * Functions marked `inline` are compiled into their callers. Those marked `apart` are not: they have more use for the registers of
   the processor than for what their callers know, or they are called in many places. Nor are those marked `seldom`, which seldom
-  run (jit.py). Nothing allocates.
+  run (warpsim/jit/decorators.py). Nothing allocates.
 * A chip and program without options of today's cores have None for `reads`, `hints`, `addresses` and `mbarriers`. What serves an
   option takes such an array as an argument and returns at once if it is None: numba compiles nothing behind that test then. So
   there is an engine with options and one without, for 16, 32 and 64 lanes each. It is compiled when it is first used.
 * The compiler knows that nobody writes to the machine during a run, and that a store to one field leaves all others alone
-  (aliases.py). `run_plain` is compiled `apart`, so that it has the registers of the processor for itself.
+  (warpsim/jit/aliases.py). `run_plain` is compiled `apart`, so that it has the registers of the processor for itself.
 * With NUMBA_DISABLE_JIT=1 all of it runs as plain Python, with the same results.
 """

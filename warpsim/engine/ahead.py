@@ -20,7 +20,6 @@ from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, NEVER, RANK_BITS, 
 from warpsim.engine.control import follow
 from warpsim.engine.cycle_sets import enter_next_cycles
 from warpsim.engine.fetch import fetcher_at, make_fetches, retry_from, stays_full, take_and_fetch, there_from
-from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import (
     beyond,
     blocked,
@@ -47,6 +46,7 @@ from warpsim.engine.stretches import LONG_RUN, TURNS_BETWEEN, issue_stretch
 from warpsim.engine.timetable import alarm
 from warpsim.engine.units import cycle_of
 from warpsim.engine.waiting import wait_for_step
+from warpsim.jit.decorators import apart, inline
 
 
 @inline

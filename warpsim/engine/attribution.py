@@ -32,10 +32,10 @@ from warpsim.engine.cycle_sets import (
     word_near,
 )
 from warpsim.engine.fetch import fetch_before, fetched_from
-from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.places import count_place, scheduler_at, slot_in, slot_of, sm_of
 from warpsim.engine.registers import open_wait
+from warpsim.jit.decorators import inline, seldom
 
 # Events
 

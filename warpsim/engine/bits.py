@@ -6,7 +6,7 @@ LLVM turns each of these functions into a few machine instructions.
 import numpy as np
 
 from warpsim.engine.constants import ACCESS_BITS, CAUSE_BITS, REASON_BITS
-from warpsim.engine.jit import inline
+from warpsim.jit.decorators import inline
 
 ONE = np.uint64(1)
 NONE = np.uint64(0)

@@ -8,7 +8,6 @@ from warpsim.engine.constants import FOREVER, NEVER_WRITTEN, Life, WarpState
 from warpsim.engine.control import entry_of, next_instruction
 from warpsim.engine.fetch import begin_fetch
 from warpsim.engine.hints import forget_counted, has_hints
-from warpsim.engine.jit import inline
 from warpsim.engine.mbarriers import all_are_held, forget_phases, has_mbarriers, stuck
 from warpsim.engine.places import scheduler_at, seat_number
 from warpsim.engine.registers import state_after_exit
@@ -16,6 +15,7 @@ from warpsim.engine.rng import stream_of
 from warpsim.engine.schedulers import make_youngest
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import count_wait, wait_for_next
+from warpsim.jit.decorators import inline
 
 _NO_BARRIER, _DIFFERENT = -1, -2  # of a seat: nobody waits; warps wait at different barriers
 _NONE = -1  # of a seat: no block is to start

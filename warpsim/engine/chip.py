@@ -8,9 +8,9 @@ from warpsim.engine.blocks import count_population, count_residents, note_change
 from warpsim.engine.constants import FOREVER, NOTE, RUN_WINDOW, STATES, Kind, Outcome
 from warpsim.engine.exchange import assign_blocks, cycles_to_return, exchange, note_all
 from warpsim.engine.flights import limit_of, room_for_stores
-from warpsim.engine.jit import apart, inline, jit
 from warpsim.engine.threads import add_up, await_call, call_others, gather, report
 from warpsim.engine.window import run_alone
+from warpsim.jit.decorators import apart, inline, jit
 
 _ADD, _TAKE_OFF = 1, -1
 OTHERS = 2  # columns of `totals` behind the states: instructions, bytes asked for; one column for each SM follows

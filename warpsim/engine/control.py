@@ -4,8 +4,8 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit
 from warpsim.engine.constants import Kind
-from warpsim.engine.jit import inline
 from warpsim.engine.rng import advance, mix, uniform
+from warpsim.jit.decorators import inline
 
 
 @inline

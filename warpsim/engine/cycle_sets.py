@@ -9,7 +9,7 @@ import numpy as np
 from warpsim.engine import lane_rules as rule
 from warpsim.engine.bits import ALL, ONE, at, bit, size
 from warpsim.engine.constants import FEW_CYCLES, LONGEST_WINDOW
-from warpsim.engine.jit import compiled_as, inline, seldom
+from warpsim.jit.decorators import compiled_as, inline, seldom
 
 _PLACE_BITS = 4
 _WITHIN = (1 << _PLACE_BITS) - 1

@@ -19,11 +19,11 @@ from warpsim.engine.constants import (
     Kind,
 )
 from warpsim.engine.hints import has_hints
-from warpsim.engine.jit import inline
 from warpsim.engine.memory import hits_l2
 from warpsim.engine.order import add_outgoing, sort_outgoing
 from warpsim.engine.places import slot_of, sm_of
 from warpsim.engine.rng import advance, mix, skip, uniform
+from warpsim.jit.decorators import inline
 
 
 @inline

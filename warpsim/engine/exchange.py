@@ -14,7 +14,6 @@ from warpsim.engine.constants import NOBODY, UNKNOWN, Kind, Life, MemoryModel
 from warpsim.engine.echoes import make_accesses, note_end
 from warpsim.engine.flights import note_flight
 from warpsim.engine.hints import has_hints, waits_for_all
-from warpsim.engine.jit import apart, inline
 from warpsim.engine.mbarriers import copy_is_back, has_mbarriers
 from warpsim.engine.order import add_outgoing, forget_outgoing, sort_outgoing
 from warpsim.engine.places import slot_of, sm_of
@@ -23,6 +22,7 @@ from warpsim.engine.rng import advance, choose_low, mix
 from warpsim.engine.tandem import close_access, hand_over, open_access, send, take_due, takes
 from warpsim.engine.timetable import set_alarm
 from warpsim.engine.waiting import count_open_wait, count_wait, wait_for_next
+from warpsim.jit.decorators import apart, inline
 
 _ECHO_LATE = 0.5  # cycles after its issue at which the requests of an echo arrive
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.constants import FOREVER, LINE_BITS, NOBODY, Kind, Policy
-from warpsim.engine.jit import inline, seldom
 from warpsim.engine.lanes import lanes_at_most, load, time_of
 from warpsim.engine.places import scheduler_place, seat_number, slot_in
+from warpsim.jit.decorators import inline, seldom
 
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
 _SINCE, _USE = 0, 1  # of `State.lines`

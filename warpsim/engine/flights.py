@@ -7,7 +7,7 @@ import numpy as np
 
 from warpsim.engine.bits import at
 from warpsim.engine.constants import UNKNOWN, Kind
-from warpsim.engine.jit import inline
+from warpsim.jit.decorators import inline
 
 
 @inline

@@ -9,8 +9,8 @@ import numpy as np
 
 from warpsim.engine.bits import NONE, at, bit, cause_of, end_of, first, reason_of, rest, wait_until
 from warpsim.engine.constants import MOST_COUNTED, NEAR_COUNTED, UNKNOWN, Kind
-from warpsim.engine.jit import apart, inline, seldom
 from warpsim.engine.places import sm_of
+from warpsim.jit.decorators import apart, inline, seldom
 
 _RESULT, _READ = 0, 1  # what a counter waits for
 _LENGTH, _FIRST = 0, 2  # columns of `State.counted`

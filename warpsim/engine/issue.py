@@ -13,7 +13,6 @@ from warpsim.engine.control import follow
 from warpsim.engine.exchange import access
 from warpsim.engine.fetch import fetch_after, fetched_from
 from warpsim.engine.hints import count_step, has_hints
-from warpsim.engine.jit import inline
 from warpsim.engine.lanes import blocked, filled, later, load, replaced, store, time_of, using
 from warpsim.engine.mbarriers import awaits_mbarrier, has_mbarriers, names_mbarrier, note_copy, pass_mbarrier
 from warpsim.engine.places import scheduler_at
@@ -23,6 +22,7 @@ from warpsim.engine.schedulers import end_greed, rank_after_issue
 from warpsim.engine.timetable import alarm
 from warpsim.engine.units import close_if_full, note_shared_issue, occupy, unit_open_from
 from warpsim.engine.waiting import wait_for_step
+from warpsim.jit.decorators import inline
 
 
 @inline

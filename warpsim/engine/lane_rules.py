@@ -11,8 +11,8 @@ from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, types
 from numba.extending import models, register_model
 
-from warpsim.engine.aliases import kind_of, known_as
 from warpsim.engine.constants import MAX_SCHEDULERS, RANKS
+from warpsim.jit.aliases import kind_of, known_as
 
 _FEATURES = get_host_cpu_features() if platform.machine() in ("x86_64", "AMD64") else {}
 _HAS_PHMINPOSUW = _FEATURES.get("sse4.1", False)  # one instruction finds the minimum of 8 lanes

@@ -12,7 +12,7 @@ import numpy as np
 
 from warpsim.engine import lane_rules as rule
 from warpsim.engine.constants import FARTHEST, LANE_BITS, MAX_SCHEDULERS, RANK_BITS, RANKS
-from warpsim.engine.jit import compiled_as, inline
+from warpsim.jit.decorators import compiled_as, inline
 
 
 @compiled_as(rule.load)

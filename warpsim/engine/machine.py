@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warpsim.engine.constants import CACHE_LINE, MAX_WARPS, MOST_BANKS, OPERAND_SLOTS, Array, Records
-from warpsim.engine.handles import handed_on_as_pointer
+from warpsim.jit.handles import handed_on_as_pointer
 
 
 def in_whole_lines(fields: list[tuple[Any, ...]]) -> np.dtype[Any]:

@@ -9,9 +9,9 @@ mbarrier (`has_mbarriers`). What others call returns at once if `mbarriers` is N
 from warpsim.engine.attribution import count_barrier
 from warpsim.engine.bits import at, end_of, wait_until
 from warpsim.engine.constants import MOST_PHASES, NO_PHASE, UNKNOWN, Life, WarpState
-from warpsim.engine.jit import apart, inline, seldom
 from warpsim.engine.places import seat_number, slot_of
 from warpsim.engine.waiting import wait_for_next
+from warpsim.jit.decorators import apart, inline, seldom
 
 _ARRIVED, _AWAITED = 0, 1  # columns of `State.passed`
 _UNSERVED, _BACK = 0, 1  # columns of `State.copies`

@@ -18,8 +18,8 @@ from warpsim.engine.constants import (
     WINDOW_BUCKETS,
     MemoryModel,
 )
-from warpsim.engine.jit import inline
 from warpsim.engine.rng import advance, choose, mix, skip, uniform
+from warpsim.jit.decorators import inline
 
 
 @inline

@@ -2,7 +2,7 @@
 
 
 from warpsim.engine.bits import at
-from warpsim.engine.jit import inline
+from warpsim.jit.decorators import inline
 
 
 @inline

@@ -5,8 +5,8 @@ import numpy as np
 from warpsim.engine.bits import at, wait_until
 from warpsim.engine.constants import Kind, WarpState
 from warpsim.engine.control import entry_of, follow, next_instruction
-from warpsim.engine.jit import inline, jit
 from warpsim.engine.rng import advance, mix, stream_of, uniform
+from warpsim.jit.decorators import inline, jit
 
 
 @jit

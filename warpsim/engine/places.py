@@ -5,7 +5,7 @@ of 2. The slots of an SM go to its schedulers in turn, and a lane of each schedu
 """
 
 from warpsim.engine.bits import at
-from warpsim.engine.jit import inline
+from warpsim.jit.decorators import inline
 
 
 @inline

@@ -9,7 +9,6 @@ import numpy as np
 from warpsim.engine.attribution import holds
 from warpsim.engine.bits import at
 from warpsim.engine.constants import OPERAND_SLOTS, RANK_BITS, READING_CYCLES, REGISTER_BITS
-from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     beyond,
     everywhere,
@@ -26,6 +25,7 @@ from warpsim.engine.lanes import (
     sum_of_fours,
     where,
 )
+from warpsim.jit.decorators import inline
 
 _STAGES = 2  # cycles from an issue to the ports, at least
 

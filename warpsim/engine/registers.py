@@ -5,7 +5,7 @@ import numpy as np
 from warpsim.engine.bits import at, cause_of, end_of, wait_until
 from warpsim.engine.constants import FOREVER, UNKNOWN, Kind, Life, WarpState
 from warpsim.engine.hints import has_hints, learn_return, wait_of_counters, waits_for_counted_load
-from warpsim.engine.jit import inline
+from warpsim.jit.decorators import inline
 
 
 @inline

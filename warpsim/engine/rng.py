@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warpsim.engine.jit import inline
+from warpsim.jit.decorators import inline
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _A, _B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

@@ -12,7 +12,6 @@ import numpy as np
 
 from warpsim.engine.bits import at, first, rest, size
 from warpsim.engine.constants import RANKS, Life, Policy
-from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     filled,
     first_then_by_age,
@@ -26,6 +25,7 @@ from warpsim.engine.lanes import (
 from warpsim.engine.places import slot_in
 from warpsim.engine.registers import waits_for_load
 from warpsim.engine.rng import advance, mix, uniform
+from warpsim.jit.decorators import inline
 
 
 @inline

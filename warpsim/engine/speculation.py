@@ -8,7 +8,7 @@ costs some twenty cycles of the processor, and nothing else.
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from warpsim.engine.jit import compiled_as
+from warpsim.jit.decorators import compiled_as
 
 
 def _speculating(value, guess):

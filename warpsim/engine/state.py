@@ -23,8 +23,8 @@ from warpsim.engine.constants import (
     Array,
     Records,
 )
-from warpsim.engine.handles import handed_on_as_pointer
 from warpsim.engine.machine import in_whole_lines
+from warpsim.jit.handles import handed_on_as_pointer
 
 BITMAP = LONGEST_WINDOW // 64  # words of a set of cycles of a window
 

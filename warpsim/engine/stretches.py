@@ -18,10 +18,10 @@ import numpy as np
 from warpsim.engine.attribution import issues_run
 from warpsim.engine.bits import NONE, at, below, bit, end_of, first, known_wait_from, rest, size
 from warpsim.engine.constants import FOREVER, MAX_WARPS, NEVER, RANK_BITS
-from warpsim.engine.jit import apart, inline
 from warpsim.engine.lanes import filled, foremost, lanes_at_most, later, load, number, plus, same, store
 from warpsim.engine.places import count_place, warp_in
 from warpsim.engine.schedulers import next_ranks, order_of
+from warpsim.jit.decorators import apart, inline
 
 # To look for a stretch takes as long as some twenty issues one by one
 LONG_RUN = 40  # steps of the next warp from which on it is worth looking

@@ -9,7 +9,7 @@ import numpy as np
 
 from warpsim.engine.bits import at
 from warpsim.engine.constants import FOREVER, MOST_PARTS, NOBODY
-from warpsim.engine.jit import inline
+from warpsim.jit.decorators import inline
 
 
 @inline

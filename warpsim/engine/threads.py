@@ -10,8 +10,8 @@ from numba.core import config, types, typing
 
 from warpsim.engine.bits import at
 from warpsim.engine.constants import WORDS_OF_THREAD
-from warpsim.engine.jit import compiled_as, inline
 from warpsim.engine.state import State
+from warpsim.jit.decorators import compiled_as, inline
 
 _CALLED, _DONE = 0, WORDS_OF_THREAD // 2  # of `State.calls`: numbers of the latest call, and of the latest one that is done
 _NO_MORE = -1  # in place of a number: there are no more calls

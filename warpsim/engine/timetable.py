@@ -3,9 +3,9 @@
 
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.constants import FARTHEST, NEVER, RANK_BITS
-from warpsim.engine.jit import inline
 from warpsim.engine.lanes import beyond, filled, foremost, later, load, number, same, store, time_of, where
 from warpsim.engine.places import scheduler_at
+from warpsim.jit.decorators import inline
 
 
 @inline

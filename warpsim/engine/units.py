@@ -7,9 +7,9 @@ from warpsim.engine.attribution import is_busy, limit_gate, refuses
 from warpsim.engine.bits import at
 from warpsim.engine.constants import MAX_SCHEDULERS
 from warpsim.engine.flights import admits, soonest_landing
-from warpsim.engine.jit import compiled_as, inline
 from warpsim.engine.places import scheduler_at, scheduler_place
 from warpsim.engine.ports import hold_on
+from warpsim.jit.decorators import compiled_as, inline
 
 _OLDEST, _NEXT_ADDRESS, _FIRST = 0, 1, 2  # columns of `State.queues`
 

@@ -8,9 +8,9 @@ from warpsim.engine.attribution import waits
 from warpsim.engine.bits import at, bit, cause_of, end_of, reason_of, wait_until
 from warpsim.engine.constants import Kind, WarpState
 from warpsim.engine.hints import has_hints, is_final
-from warpsim.engine.jit import apart, inline
 from warpsim.engine.registers import is_known, open_wait, room_for_load, wait_of
 from warpsim.engine.timetable import set_alarm
+from warpsim.jit.decorators import apart, inline
 
 
 @inline

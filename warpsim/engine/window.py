@@ -32,7 +32,6 @@ from warpsim.engine.constants import (
 from warpsim.engine.fetch import awaits_instruction
 from warpsim.engine.flights import soonest_landing
 from warpsim.engine.issue import complete, execute, may_pair
-from warpsim.engine.jit import inline
 from warpsim.engine.lanes import (
     blocked,
     for_schedulers,
@@ -51,6 +50,7 @@ from warpsim.engine.places import scheduler_at, slot_in, warp_in
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
 from warpsim.engine.units import accepts, carry_over, precedence, refused_now, unit_open_from, user_of
+from warpsim.jit.decorators import inline
 
 
 @inline

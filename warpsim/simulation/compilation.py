@@ -18,7 +18,7 @@ def announce_compilation() -> None:
     """
     from numba.core import event
 
-    from warpsim.engine.jit import CACHE_FOLDER
+    from warpsim.jit.decorators import CACHE_FOLDER
 
     class Listener(event.Listener):  # type: ignore[misc]
         start = 0.0

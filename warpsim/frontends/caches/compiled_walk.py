@@ -9,8 +9,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from warpsim.engine.code_cache import keep_code
-from warpsim.engine.jit import CACHE_FOLDER
+from warpsim.jit.code_cache import keep_code
+from warpsim.jit.decorators import CACHE_FOLDER
 
 LINE_SHIFT, SECTOR_SHIFT, SECTORS, LANES = 7, 5, 4, 32
 _CACHED, _STORE, _LOCAL = 0, 2, 4  # the kinds of walk.py

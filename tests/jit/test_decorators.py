@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numba.core import config
 
-from warpsim.engine import jit as compiling
-from warpsim.engine.handles import handed_on_as_pointer
+from warpsim.jit import decorators as compiling
+from warpsim.jit.handles import handed_on_as_pointer
 
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 

@@ -12,17 +12,19 @@ from types import ModuleType
 
 import pytest
 
-from warpsim.engine import code_cache, jit
+import warpsim
+from warpsim.jit import code_cache
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes of folders are those of POSIX")
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Path:
-    """A copy of the engine's sources."""
-    copy = tmp_path / "engine"
-    shutil.copytree(Path(jit.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    return copy
+def sources(tmp_path: Path) -> Path:
+    """A copy of the sources of the engine, and of how it is compiled."""
+    for room in ("engine", "jit"):
+        original = Path(warpsim.__file__).parent / room
+        shutil.copytree(original, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
 
 
 @pytest.fixture(autouse=True)
@@ -31,57 +33,57 @@ def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
 
 
-def loaded(engine: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("copied_cache", engine / "code_cache.py")
+def loaded(sources: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("copied_cache", sources / "jit" / "code_cache.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def folder_of(engine: Path) -> Path:
-    folder: Path = loaded(engine).cache_folder()
+def folder_of(sources: Path) -> Path:
+    folder: Path = loaded(sources).cache_folder()
     assert folder is not None
     return folder
 
 
-def test_the_same_sources_share_a_folder(engine: Path, tmp_path: Path) -> None:
-    folder = folder_of(engine)
-    assert folder == folder_of(engine)
+def test_the_same_sources_share_a_folder(sources: Path, tmp_path: Path) -> None:
+    folder = folder_of(sources)
+    assert folder == folder_of(sources)
     assert folder.parent.parent == tmp_path / "chosen"
     assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("name", ["memory.py", "rng.py", "jit.py", "state.py"])
-def test_an_edit_of_any_source_changes_the_folder(engine: Path, name: str) -> None:
-    before = folder_of(engine)
-    with (engine / name).open("a") as source:
+@pytest.mark.parametrize("name", ["engine/memory.py", "engine/rng.py", "jit/decorators.py", "jit/aliases.py"])
+def test_an_edit_of_any_source_changes_the_folder(sources: Path, name: str) -> None:
+    before = folder_of(sources)
+    with (sources / name).open("a") as source:
         source.write("# edited\n")
-    assert folder_of(engine) != before
+    assert folder_of(sources) != before
 
 
-def test_a_new_source_changes_the_folder(engine: Path) -> None:
-    before = folder_of(engine)
-    (engine / "new.py").write_text("")
-    assert folder_of(engine) != before
+def test_a_new_source_changes_the_folder(sources: Path) -> None:
+    before = folder_of(sources)
+    (sources / "engine" / "new.py").write_text("")
+    assert folder_of(sources) != before
 
 
 @pytest.mark.parametrize(("name", "value"), [("numba.__version__", "0.0.1"), ("numba.core.config.BOUNDSCHECK", 1)])
 def test_another_numba_or_setting_changes_the_folder(
-    engine: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+    sources: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
-    before = folder_of(engine)
+    before = folder_of(sources)
     monkeypatch.setattr(name, value)
-    assert folder_of(engine) != before
+    assert folder_of(sources) != before
 
 
-def test_the_users_cache_without_a_choice(engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_cache_without_a_choice(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_CACHE_DIR")
-    assert folder_of(engine).parent.parent == tmp_path / "user"
+    assert folder_of(sources).parent.parent == tmp_path / "user"
 
 
-def refused(engine: Path, caplog: pytest.LogCaptureFixture) -> str:
-    cache = loaded(engine)
+def refused(sources: Path, caplog: pytest.LogCaptureFixture) -> str:
+    cache = loaded(sources)
     caplog.clear()
     assert cache.cache_folder() is None
     assert cache.cache_folder() is None
@@ -92,7 +94,7 @@ def refused(engine: Path, caplog: pytest.LogCaptureFixture) -> str:
 
 
 def test_without_a_home_folder_nothing_is_kept(
-    engine: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sources: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def unknown(path: Path) -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -100,49 +102,49 @@ def test_without_a_home_folder_nothing_is_kept(
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "expanduser", unknown)
-    assert "there is no home folder" in refused(engine, caplog)
+    assert "there is no home folder" in refused(sources, caplog)
 
 
-def test_a_folder_that_cannot_be_made(engine: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_that_cannot_be_made(sources: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "chosen").write_text("a file, not a folder")
-    assert str(tmp_path / "chosen") in refused(engine, caplog)
+    assert str(tmp_path / "chosen") in refused(sources, caplog)
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o750])
-def test_a_folder_that_others_can_use(engine: Path, caplog: pytest.LogCaptureFixture, mode: int) -> None:
-    folder = folder_of(engine)
+def test_a_folder_that_others_can_use(sources: Path, caplog: pytest.LogCaptureFixture, mode: int) -> None:
+    folder = folder_of(sources)
     folder.chmod(mode)
-    assert f"{folder} has mode {mode:o}, not 700" in refused(engine, caplog)
+    assert f"{folder} has mode {mode:o}, not 700" in refused(sources, caplog)
 
 
-def test_a_folder_in_which_others_can_rename_it(engine: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder_of(engine)
+def test_a_folder_in_which_others_can_rename_it(sources: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder_of(sources)
     (tmp_path / "chosen").chmod(0o777)
-    assert f"everybody can write to {tmp_path / 'chosen'}" in refused(engine, caplog)
+    assert f"everybody can write to {tmp_path / 'chosen'}" in refused(sources, caplog)
     (tmp_path / "chosen").chmod(0o1777)  # as /tmp
-    folder_of(engine)
+    folder_of(sources)
 
 
-def test_a_link_to_a_folder(engine: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = folder_of(engine)
+def test_a_link_to_a_folder(sources: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = folder_of(sources)
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
-    assert "is no folder" in refused(engine, caplog)
+    assert "is no folder" in refused(sources, caplog)
 
 
 def test_folders_of_others(
-    engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = folder_of(engine)
+    folder = folder_of(sources)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    assert f"{folder.parent} belongs to another user" in refused(engine, caplog)
+    assert f"{folder.parent} belongs to another user" in refused(sources, caplog)
 
 
 FUNCTION = """
 import sys
 from pathlib import Path
 import numba
-from warpsim.engine.code_cache import keep_code
+from warpsim.jit.code_cache import keep_code
 
 def twice(x):
     return 2 * x

@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.core.imputils import lower_getattr_generic
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 
-from warpsim.engine.aliases import known_type, never_changing
+from warpsim.jit.aliases import known_type, never_changing
 
 Record = TypeVar("Record", bound=type[tuple[Any, ...]])
 

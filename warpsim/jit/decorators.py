@@ -38,7 +38,7 @@ from numba.core.untyped_passes import (
 )
 from numba.extending import intrinsic
 
-from warpsim.engine.code_cache import cache_folder, keep_code
+from warpsim.jit.code_cache import cache_folder, keep_code
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -1,7 +1,7 @@
 """Keeps the machine code of the engine on disk, in a folder that only its user can write.
 
 Numba's disk cache does not notice an edit in a callee of another file. So the code lives in a folder that is named by a hash of
-all engine sources and of numba's version and settings: another engine, another folder.
+the sources of the engine and of this room, and of numba's version and settings: another engine, another folder.
 
 Numba unpickles what it finds in the cache, and a pickle can run any program. So the folder must belong to the user, and have
 mode 700; otherwise the engine is compiled in every process. Each file begins with a checksum of the rest: a damaged file is
@@ -45,7 +45,7 @@ def cache_folder() -> Path | None:
     try:
         root = Path(chosen).expanduser().resolve()
         root.mkdir(parents=True, exist_ok=True)
-        folder = root / "warpsim" / f"engine-{_engine_hash()}"
+        folder = root / "warpsim" / f"engine-{_hash_of_sources()}"
         for made in (folder.parent, folder):
             with contextlib.suppress(FileExistsError):
                 made.mkdir(mode=_PRIVATE)
@@ -60,10 +60,11 @@ def cache_folder() -> Path | None:
     return None
 
 
-def _engine_hash() -> str:
+def _hash_of_sources() -> str:
     digest = hashlib.blake2b(f"{numba.__version__} {config.BOUNDSCHECK} {config.OPT}".encode(), digest_size=8)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.name.encode())
+    rooms = Path(__file__).parent, Path(__file__).parents[1] / "engine"
+    for source in [source for room in rooms for source in sorted(room.glob("*.py"))]:
+        digest.update(f"{source.parent.name}/{source.name}".encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()
 
