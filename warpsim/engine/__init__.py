@@ -18,9 +18,10 @@ Read the files in this order:
 * lanes.py: one number for each warp of a scheduler, in one vector register; lane_rules.py is for LLVM. schedulers.py: policies,
   as ranks of these warps. timetable.py: when a lane wakes, and what lies too far ahead for a lane.
 * issue.py: an instruction issues, of any kind. units.py, registers.py, waiting.py, control.py: units, scoreboard, waits, branches
-  and loops. ahead.py: a scheduler runs ahead with plain instructions, which is most of the work. speculation.py: what lets the
-  processor overlap its turns. stretches.py: many issues of a scheduler at once.
-* hints.py, fetch.py, ports.py: options of today's cores. mbarriers.py: warps that wait for other warps of their block.
+  and loops. picks.py, ahead.py: a scheduler picks, and runs ahead with plain instructions, which is most of the work.
+  speculation.py: what lets the processor overlap its turns. stretches.py: many issues of a scheduler at once.
+* hints.py, fetch.py, ports.py, ahead_with_options.py: options of today's cores. mbarriers.py: warps that wait for other warps of
+  their block.
 * blocks.py: launch, barriers, retirement. phases.py: where the first warps of an endless run are in their programs.
 * exchange.py: what happens between windows. order.py, tandem.py: requests in order, and those between two stages of memory.
   memory.py: when a request returns. flights.py: limits of accesses in flight. echoes.py: what stands for SMs not simulated.

@@ -1,51 +1,28 @@
 """A scheduler runs ahead with plain instructions. docs/model.md, section 3.
 
 A *plain* step is followed by one that waits for it alone, for a time that is known before the run, and it uses nothing that
-other schedulers could wait for; most arithmetic is plain. It is *limited* if its unit, which belongs to the scheduler, can refuse
-it, and *resolved* if the wait after it has to be found from registers, or if it is a branch. Every other step issues by `execute`
-and `complete` of issue.py, which give the same result for plain ones, too, in several times the time.
+other schedulers could wait for; most arithmetic is plain. Every other step issues by `execute` and `complete` of issue.py, which
+give the same result for plain ones, too, in several times the time.
 
-All that decides which warp issues next stays in vectors: the lanes' times, their ranks, how long the warp in a lane will wait
-after its next issue, and when the register ports are free. A turn of the loop is in the order that suits the processor, which
-works on some hundred instructions at a time: the next pick comes before what else an issue changes, and it does not wait for
-numbers that are nearly always the same (`speculated`). Where there are no options of the core, long runs of steps issue at once
-(stretches.py).
+All that decides which warp issues next stays in vectors: the lanes' times, their ranks, and how long the warp in a lane will wait
+after its next issue. A turn of the loop is in the order that suits the processor, which works on some hundred instructions at a
+time: the next pick comes before what else an issue changes, and it does not wait for numbers that are nearly always the same
+(`speculated`). Long runs of steps issue at once (stretches.py). With options of the core, a scheduler runs ahead by
+ahead_with_options.py.
 """
 
 import numpy as np
 
-from warpsim.engine.attribution import is_busy_after, issues_plain, own_unit_refuses, plain_after_waiting
-from warpsim.engine.bits import NONE, at, bit, end_of, known_wait_from, unit_in, wait_until
-from warpsim.engine.constants import LIMITED, MAX_SCHEDULERS, NEVER, RANK_BITS, RANKS, RESOLVED
-from warpsim.engine.control import follow
-from warpsim.engine.cycle_sets import enter_next_cycles
-from warpsim.engine.fetch import fetcher_at, make_fetches, retry_from, stays_full, take_and_fetch, there_from
-from warpsim.engine.lanes import (
-    beyond,
-    blocked,
-    either,
-    everywhere,
-    filled,
-    foremost,
-    in_both,
-    lane_of,
-    later,
-    load,
-    number,
-    plus,
-    replaced,
-    same,
-    store,
-    where,
-)
-from warpsim.engine.places import count_place, slot_in
-from warpsim.engine.ports import keep_times_of_ports, needs_of, times_after, times_of_ports
-from warpsim.engine.schedulers import next_ranks, order_of
+from warpsim.engine.ahead_with_options import run_plain_with_options
+from warpsim.engine.attribution import is_busy_after, issues_plain
+from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
+from warpsim.engine.constants import RANK_BITS, RANKS
+from warpsim.engine.lanes import filled, later, load, plus, store, where
+from warpsim.engine.picks import pick, pick_ahead
+from warpsim.engine.places import count_place
+from warpsim.engine.schedulers import order_of
 from warpsim.engine.speculation import speculated
 from warpsim.engine.stretches import LONG_RUN, TURNS_BETWEEN, issue_stretch
-from warpsim.engine.timetable import alarm
-from warpsim.engine.units import cycle_of
-from warpsim.engine.waiting import wait_for_step
 from warpsim.jit.decorators import apart, inline
 
 
@@ -64,34 +41,31 @@ def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
         scheduler.lane = lane
         return key
     if machine.chip[0].buffer == 0:
-        return run_plain(machine.reads, None, machine, state, sm, scheduler, s, no_more, end)
-    return run_plain(machine.reads, machine.addresses, machine, state, sm, scheduler, s, no_more, end)
+        return run_on(machine.reads, None, machine, state, sm, scheduler, s, no_more, end)
+    return run_on(machine.reads, machine.addresses, machine, state, sm, scheduler, s, no_more, end)
+
+
+@inline
+def run_on(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
+    """Has scheduler s issue plain steps, with options of the core unless `reads` is None, and without fetch if `addresses` is."""
+    if reads is None:
+        return run_plain(machine, state, sm, scheduler, s, no_more)
+    return run_plain_with_options(addresses, machine, state, sm, scheduler, s, no_more, end)
 
 
 @apart
-def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
+def run_plain(machine, state, sm, scheduler, s, no_more):
     """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
 
-    `reads` is None where there are no options of the core: no unit can refuse a plain step then, there are no register ports, and
-    the wait after each plain step is known. `addresses` is None where instructions need not be fetched. So a machine with options
-    has this function twice.
+    There are no options of the core: no unit can refuse a plain step, and the wait after each of them is known.
     """
-    chip, program, scratch = machine.chip[0], machine.program, state.scratch[0]
-    warps, registers, counts = state.warps, state.registers, state.counts
+    chip, program, warps, registers, counts = machine.chip[0], machine.program, state.warps, state.registers, state.counts
     interval, schedulers, per_warp, begin = chip.interval, chip.schedulers, chip.registers, sm.begin
     first_warp, first_count, free = sm.first_index + s, count_place(program, s, 0), scheduler.next_issue
-    notes_busy, tick, has_ports = len(machine.refusing) > 0 or chip.buffer > 0, chip.tick, chip.banks > 0
-    wakes, ranks = load(scheduler.wakes), load(scheduler.ranks)
-    delays, uses = load(scheduler.delays), load(scheduler.uses)
-    occupied, free_at_first, usual_delay = filled(interval << RANK_BITS, wakes), free, 0
+    notes_busy, free_at_first, usual_delay = len(machine.refusing) > 0, free, 0
+    wakes, ranks, delays = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.delays)
+    occupied = filled(interval << RANK_BITS, wakes)
     fixed = order_of(chip, load(scheduler.ages)), warps, first_warp, schedulers, no_more
-    if addresses is not None:
-        fetcher = fetcher_at(machine, state, sm, s)
-    if reads is not None:
-        ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
-        held_from, held_sum = scheduler.held_from, 0
-        # After the latest issue after which its unit refused: for how many cycles, and `uses` of the steps it refuses
-        closed, closed_to, gates = 0, 0, NONE
     turns = 0  # issues one by one before it looks for a stretch
     key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
     while key < no_more:
@@ -100,141 +74,38 @@ def run_plain(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
         if not ins.plain:
             scheduler.lane = lane
             break
-        if reads is None:
-            turns -= 1
-            if turns < 0 and ins.run >= LONG_RUN:
-                turns = TURNS_BETWEEN
-                store(scheduler.wakes, wakes)
-                store(scheduler.ranks, ranks)
-                store(scheduler.delays, delays)
-                last = issue_stretch(machine, state, sm, scheduler, s, lane, key & ~RANKS, no_more)
-                if last >= 0:
-                    wakes, ranks, delays = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.delays)
-                    free, turns = begin + (last >> RANK_BITS) + 1, 0
-                    key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
-                    continue
-        cycle = begin + (key >> RANK_BITS)
-        eligible, following = end_of(warp.wait), ins.following
-        next_uses, next_delay, plain = np.int64(ins.next_uses), np.int64(ins.next_delay), ins.plain
-        refused = 0  # cycles after this one in which its unit refuses
-        if reads is not None:
-            gap, there = 0, eligible  # `there`: from when on the instruction can issue
-            if addresses is not None:
-                make_fetches(machine, state, sm, s, fetcher, cycle)
-                if not stays_full(fetcher, lane):
-                    there = there_from(state, index)
-                if there > cycle:
-                    wakes = replaced(wakes, lane, (min(retry_from(chip, there, cycle), end) - begin) << RANK_BITS)
-                    key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
-                    continue
-            if plain & LIMITED:
-                unit = at(unit_in(ins.uses) * MAX_SCHEDULERS + s)
-                taken = sm.free[unit]
-                opens = cycle_of(taken, chip)
-                if opens > cycle:
-                    wakes = blocked(wakes, same(uses, filled(np.int64(ins.uses), uses)), (min(opens, end) - begin) << RANK_BITS)
-                    key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
-                    continue
-                taken = max(taken, cycle * tick) + ins.unit_ticks
-                sm.free[unit] = taken
-                refused = max(cycle_of(taken, chip) - cycle - 1, 0)
-            if plain & RESOLVED:
-                warp_in_block = chip.warp_of[at(slot_in(chip, s, lane))]
-                following, gap = follow(machine, state, index, warp_in_block, step)
-                next_uses, next_delay = np.int64(program[at(following)].uses), np.int64(program[at(following)].own_delay)
+        turns -= 1
+        if turns < 0 and ins.run >= LONG_RUN:
+            turns = TURNS_BETWEEN
+            store(scheduler.wakes, wakes)
+            store(scheduler.ranks, ranks)
+            store(scheduler.delays, delays)
+            last = issue_stretch(machine, state, sm, scheduler, s, lane, key & ~RANKS, no_more)
+            if last >= 0:
+                wakes, ranks, delays = load(scheduler.wakes), load(scheduler.ranks), load(scheduler.delays)
+                free, turns = begin + (last >> RANK_BITS) + 1, 0
+                key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
+                continue
+        cycle, eligible, next_delay = begin + (key >> RANK_BITS), end_of(warp.wait), ins.next_delay
         if ins.known_dst >= 0:
             registers[at(index * per_warp + ins.known_dst)] = wait_until(cycle + ins.latency, step, 0)
-        warp.step = following
+        warp.step = ins.following
         warp.wait = known_wait_from(cycle, ins)
         free = cycle + interval
-
-        next_issue = plus(issued, occupied)
-        if reads is not None and has_ports:
-            held_from = free
-            if ins.ports:
-                needs = needs_of(reads, scheduler, ins, slot_in(chip, s, lane), step)
-                ports_free, has_ports_at, held_until = times_after(ports_free, has_ports_at, held_until, needs, None, issued)
-            held = number(beyond(held_until, everywhere(next_issue, held_until)))
-            next_issue, held = later(next_issue, everywhere(held_until, next_issue)), held >> RANK_BITS
-            if held > 0:
-                enter_next_cycles(scratch.held[at(s)], free - begin, held)
-                free, held_sum = free + held, held_sum + held
-        wakes, ranks = later(after, next_issue), ranks_after
-        if reads is None:
-            scheduler.uses[at(lane)] = ins.next_uses
-        else:
-            uses = where(here, filled(next_uses, uses), uses)
-            if refused > 0:
-                closed, closed_to = speculated(min(refused + 1, end - cycle), closed), speculated(np.int64(ins.uses), closed_to)
-                until = plus(issued, filled(closed << RANK_BITS, issued))
-                # The unit has no accesses, so that `uses` says no more than which unit it is
-                wakes = where(same(uses, filled(closed_to, uses)), later(wakes, until), wakes)
-            if plain & RESOLVED:
-                scheduler.next_issue, warp.since = free, cycle
-                warp.wait, slot = wait_until(cycle + gap, step, machine.classes[at(ins.op)].after), slot_in(chip, s, lane)
-                known = wait_for_step(machine, state, sm, s, slot, index, warp)
-                wakes = replaced(wakes, lane, alarm(sm, scheduler, slot, warp.wait) if known else NEVER)
-        if reads is None:
-            next_delay = usual_delay = speculated(next_delay, usual_delay)  # most results of a program take equally long
-        delays = where(here, filled(next_delay, delays), delays)
+        wakes, ranks = later(after, plus(issued, occupied)), ranks_after
+        scheduler.uses[at(lane)] = ins.next_uses
+        usual_delay = speculated(np.int64(next_delay), usual_delay)  # most results of a program take equally long
+        delays = where(here, filled(usual_delay, delays), delays)
 
         # The next pick does not wait for what else this issue changes.
-        now, issued_step, issued_lane = key >> RANK_BITS, step, lane
+        now, issued_step = key >> RANK_BITS, step
         key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
         issues_plain(counts[at(first_count + issued_step)], eligible, cycle)
         if notes_busy and interval > 1:
-            is_busy_after(scratch, s, now, interval)
-        if reads is not None:
-            if addresses is not None:
-                take_and_fetch(addresses, machine, state, sm, s, fetcher, index, issued_lane, issued_step, following, cycle)
-            waited_from = max(eligible - begin, 0)
-            there = max(there - begin, waited_from)
-            plain_after_waiting(scratch, state.parts[at(first_count + issued_step)], s, ins, has_ports, waited_from, there, now)
-            if refused > 0:
-                gates |= bit(unit_in(ins.uses))
-                own_unit_refuses(scratch, s, unit_in(ins.uses), now + 1, refused)
+            is_busy_after(state.scratch[0], s, now, interval)
     if free > free_at_first:  # something has issued
         store(scheduler.wakes, wakes)
         store(scheduler.ranks, ranks)
         store(scheduler.delays, delays)
-        if reads is not None:
-            scratch.gates |= gates
-            store(scheduler.uses, uses)
-            if has_ports:
-                keep_times_of_ports(scheduler, begin, ports_free, has_ports_at, held_until)
-                scheduler.held_from = held_from
-                if held_sum > 0:
-                    state.tally[0].held, scratch.some_held = state.tally[0].held + held_sum, 1
         scheduler.next_issue, scheduler.rank_0_issued = free, 1
     return key
-
-
-@inline
-def pick(warps, wakes, ranks, first_warp, schedulers, no_more):
-    """Returns a scheduler's next pick: its key, the key in each lane, the mask of its lane, that lane, and the step of its warp.
-
-    If the key is `no_more` or later, there is no pick, and the lane and the step mean nothing.
-    """
-    keys = either(wakes, ranks)
-    least = foremost(keys)
-    key, picked = number(least), everywhere(least, keys)
-    here = same(keys, picked)
-    lane = lane_of(here)
-    step = 0
-    if key < no_more:
-        step = warps[at(first_warp + lane * schedulers)].step
-    return key, picked, here, lane, step
-
-
-@inline
-def pick_ahead(fixed, wakes, ranks, delays):
-    """As `pick`, with the time of the key in each lane; and what follows from it once the pick has issued.
-
-    That is the times of lanes, if nobody is busy, and the ranks. `fixed` is what stays the same: the order of the policy
-    (`order_of`), and the further arguments of `pick`.
-    """
-    order, warps, first_warp, schedulers, no_more = fixed
-    key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
-    issued = in_both(picked, filled(NEVER, picked))
-    after = where(here, plus(issued, delays), wakes)
-    return key, issued, here, lane, step, after, next_ranks(order, ranks, here, picked)
