@@ -41,7 +41,7 @@ def run_plain_with_options(addresses, machine, state, sm, scheduler, s, no_more,
     occupied, free_at_first = filled(interval << RANK_BITS, wakes), free
     fixed = order_of(chip, load(scheduler.ages)), warps, first_warp, schedulers, no_more
     if addresses is not None:
-        fetcher = fetcher_at(machine, state, sm, s)
+        fetcher = fetcher_at(state, sm, s)
     ports_free, has_ports_at, held_until = times_of_ports(scheduler, begin)
     held_from, held_sum = scheduler.held_from, 0
     # After the latest issue after which its unit refused: for how many cycles, and `uses` of the steps it refuses

@@ -151,6 +151,7 @@ def _make_idle(machine: Machine, state: State) -> None:
     of_sms, of_schedulers = np.asarray(state.sms), np.asarray(state.schedulers)
     of_sms["index"], of_sms["last_served"], of_sms["constants"] = np.arange(len(of_sms)), NOBODY, FOREVER
     of_sms["first_index"] = np.arange(len(of_sms)) << chip.slot_bits
+    of_sms["first_scheduler"] = np.arange(len(of_sms)) * chip.schedulers
     of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)
     of_schedulers["wakes"] = NEVER
     if chip.policy == Policy.RANDOM:  # all its ranks stay 0, and `draw_pick` chooses among equal times

@@ -286,7 +286,7 @@ def close_window(machine, state, sm, end):
         return
     for s in range(chip.schedulers):
         fetch_before(machine.addresses, machine, state, sm, s, end)
-        scheduler = scheduler_at(chip, state, sm, s)
+        scheduler = scheduler_at(state, sm, s)
         lanes = lanes_at_most(load(scheduler.wakes), time_of(sm, max(end, scheduler.next_issue)))
         while lanes != NONE:
             slot = slot_in(chip, s, first(lanes))
@@ -342,7 +342,7 @@ def settle(machine, state, edge, sign):
             elif warp.life == Life.AT_BARRIER or warp.life == Life.AT_MBARRIER:
                 count_barrier(machine, state, s, warp, edge - 1)
         for s in range(chip.schedulers):
-            next_issue = scheduler_at(chip, state, sm, s).next_issue
+            next_issue = scheduler_at(state, sm, s).next_issue
             tally.carried += sign * max(next_issue - edge, 0)
 
 

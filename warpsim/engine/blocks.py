@@ -132,7 +132,7 @@ def start_block(machine, state, sm, seat, number_on_sm):
         s = chip.scheduler_of[at(slot)]
         warp.since = now - 1
         count_wait(machine, state, s, warp, warp.wait)
-        scheduler = scheduler_at(chip, state, sm, s)
+        scheduler = scheduler_at(state, sm, s)
         lane = at(chip.lane_of[at(slot)])
         scheduler.uses[lane], scheduler.delays[lane] = machine.program[at(step)].uses, machine.program[at(step)].own_delay
         make_youngest(chip, scheduler, lane)

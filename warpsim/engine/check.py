@@ -80,7 +80,7 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
     requested = _under_way(state, (machine.program.kind == Kind.LOAD) | (machine.details.drain >= 0))
     for slot, warp in _slots(machine, state, sm):
         name = f"SM {sm.index}, slot {slot}"
-        scheduler = state.schedulers[sm.index * chip.schedulers + slot % chip.schedulers]
+        scheduler = state.schedulers[sm.first_scheduler + slot % chip.schedulers]
         lane = slot // chip.schedulers
         far, draining, pending = (bool(int(slots) >> slot & 1) for slots in (sm.far, sm.draining, sm.pending))
         wake, accesses = int(scheduler.wakes[lane]), requested[sm.first_index + slot]
@@ -108,7 +108,7 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
             _require(time >= min(max(soonest, 0), FARTHEST), f"{name}: wakes at {time}, sooner than {soonest}")
             _require(end <= now or time == min(soonest, FARTHEST), f"{name}: wakes at {time}, not {soonest}")
     if chip.policy != Policy.RANDOM:
-        for scheduler in state.schedulers[sm.index * chip.schedulers : (sm.index + 1) * chip.schedulers]:
+        for scheduler in state.schedulers[sm.first_scheduler : sm.first_scheduler + chip.schedulers]:
             _require(len(set(scheduler.ranks.tolist())) == len(scheduler.ranks), f"SM {sm.index}: warps of the same rank")
             _require(sorted(scheduler.ages.tolist()) == list(range(len(scheduler.ages))), f"SM {sm.index}: ages are no order")
 

@@ -9,7 +9,7 @@ import numpy as np
 from warpsim.engine.bits import NONE, at, bit, end_of, first, rest
 from warpsim.engine.constants import FOREVER, LINE_BITS, NOBODY, Kind, Policy
 from warpsim.engine.lanes import lanes_at_most, load, time_of
-from warpsim.engine.places import scheduler_place, seat_number, slot_in
+from warpsim.engine.places import seat_number, slot_in
 from warpsim.jit.decorators import inline, seldom
 
 _ADDRESS, _OLDEST, _ENTRIES, _FIRST = 0, 1, 2, 3  # columns of `State.buffers`
@@ -25,16 +25,16 @@ def begin_fetch(addresses, machine, state, sm, slot, step):
         return
     chip, buffer = machine.chip[0], state.buffers[at(sm.first_index + slot)]
     buffer[at(_ADDRESS)], buffer[at(_OLDEST)], buffer[at(_ENTRIES)] = addresses[at(step)], 0, 0
-    fetcher = fetcher_at(machine, state, sm, chip.scheduler_of[at(slot)])
+    fetcher = fetcher_at(state, sm, chip.scheduler_of[at(slot)])
     lane = bit(chip.lane_of[at(slot)])
     fetcher.hungry, fetcher.starting = fetcher.hungry | lane, fetcher.starting | lane
     fetcher.full &= ~lane
 
 
 @inline
-def fetcher_at(machine, state, sm, s):
+def fetcher_at(state, sm, s):
     """Returns the record of the fetches of scheduler s of an SM."""
-    return state.fetchers[at(scheduler_place(machine.chip[0], sm.index, s))]
+    return state.fetchers[at(sm.first_scheduler + s)]
 
 
 @inline
@@ -86,7 +86,7 @@ def fetch_after(addresses, machine, state, sm, s, slot, step, following, cycle):
     if chip.buffer == 0:
         return
     index, lane = sm.first_index + slot, chip.lane_of[at(slot)]
-    fetcher, is_exit = fetcher_at(machine, state, sm, s), machine.program[at(step)].kind == Kind.EXIT
+    fetcher, is_exit = fetcher_at(state, sm, s), machine.program[at(step)].kind == Kind.EXIT
     if chip.issue_width > 1 or is_exit:
         take_instruction(addresses, machine, state, fetcher, index, lane, step, following, cycle)
     else:
@@ -126,7 +126,7 @@ def fetch_before(addresses, machine, state, sm, s, cycle):
         return
     if machine.chip[0].buffer == 0:
         return
-    make_fetches(machine, state, sm, s, fetcher_at(machine, state, sm, s), cycle)
+    make_fetches(machine, state, sm, s, fetcher_at(state, sm, s), cycle)
 
 
 @inline
@@ -259,7 +259,7 @@ def fetch(chip, fetcher, buffer, lane, now, eligible):
 @inline
 def line_of(machine, state, sm, s, fetcher, address, now):
     """Returns from when on the line of an address is in L0; uses it if it is there, requests it if it is not on its way."""
-    lines = state.lines[at(scheduler_place(machine.chip[0], sm.index, s))]
+    lines = state.lines[at(sm.first_scheduler + s)]
     line = address * machine.chip[0].line_share >> LINE_BITS
     if lines[at(line), at(_USE)] == 0:
         return request_line(machine, fetcher, lines, line, now)

@@ -33,7 +33,7 @@ def execute(machine, state, sm, s, slot, warp, step, cycle):
     kind, op, gap = ins.kind, ins.op, np.int64(ins.gap)
     queued = occupy(machine, state, sm, s, ins, cycle)
     note_shared_issue(machine, sm, s, op)
-    scheduler = scheduler_at(machine.chip[0], state, sm, s)
+    scheduler = scheduler_at(state, sm, s)
     pass_ports(machine.reads, machine.chip[0], scheduler, ins, slot, step, cycle)
     ready = cycle + queued + ins.latency
     if kind == Kind.LOAD or kind == Kind.STORE:

@@ -39,15 +39,9 @@ def seat_number(chip, sm, slot):
 
 
 @inline
-def scheduler_place(chip, sm, s):
-    """Returns the place of scheduler s of an SM, of which the number is given, among the schedulers of the chip."""
-    return sm * chip.schedulers + s
-
-
-@inline
-def scheduler_at(chip, state, sm, s):
+def scheduler_at(state, sm, s):
     """Returns the record of scheduler s of an SM."""
-    return state.schedulers[at(scheduler_place(chip, sm.index, s))]
+    return state.schedulers[at(sm.first_scheduler + s)]
 
 
 @inline

@@ -66,6 +66,7 @@ SM = in_whole_lines(
     [
         ("index", "i8"),
         ("first_index", "i8"),  # place of its slot 0 among the warp slots of the chip (places.py)
+        ("first_scheduler", "i8"),  # place of its scheduler 0 among those of the chip
         ("begin", "i8"),  # cycle from which its lanes count: the start of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
         ("next_start", "i8"),  # cycle before which no block starts on it; FOREVER: none is to start

@@ -22,7 +22,7 @@ def alarm(sm, scheduler, slot, wait):
 def set_alarm(machine, state, sm, slot, wait):
     """Has a warp take part in the picks of its scheduler once its wait is over."""
     chip = machine.chip[0]
-    scheduler = scheduler_at(chip, state, sm, chip.scheduler_of[at(slot)])
+    scheduler = scheduler_at(state, sm, chip.scheduler_of[at(slot)])
     scheduler.wakes[at(chip.lane_of[at(slot)])] = alarm(sm, scheduler, slot, wait)
     sm.next_event = min(sm.next_event, end_of(wait))
 
@@ -34,7 +34,7 @@ def move_on(machine, state, sm, begin):
     distance = min(begin - sm.begin, FARTHEST + 1) << RANK_BITS
     sm.begin = begin
     for s in range(chip.schedulers):
-        scheduler = scheduler_at(chip, state, sm, s)
+        scheduler = scheduler_at(state, sm, s)
         wakes = load(scheduler.wakes)
         moved = later(beyond(wakes, filled(distance, wakes)), filled(time_of(sm, scheduler.next_issue), wakes))
         store(scheduler.wakes, where(same(wakes, filled(NEVER, wakes)), wakes, moved))
@@ -52,7 +52,7 @@ def next_event(machine, state, sm):
     chip = machine.chip[0]
     event = sm.next_start
     for s in range(chip.schedulers):
-        scheduler = scheduler_at(chip, state, sm, s)
+        scheduler = scheduler_at(state, sm, s)
         soonest = number(foremost(load(scheduler.wakes)))
         if soonest < NEVER:  # a lane cannot say that its scheduler is busy for longer than it reaches
             event = min(event, max(sm.begin + (soonest >> RANK_BITS), scheduler.next_issue))
@@ -60,7 +60,7 @@ def next_event(machine, state, sm):
     while far != NONE:
         slot = first(far)
         far = rest(far)
-        scheduler = scheduler_at(chip, state, sm, chip.scheduler_of[at(slot)])
+        scheduler = scheduler_at(state, sm, chip.scheduler_of[at(slot)])
         event = min(event, max(end_of(state.warps[at(sm.first_index + slot)].wait), scheduler.next_issue))
     draining = sm.draining
     while draining != NONE:

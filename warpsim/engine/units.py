@@ -7,7 +7,7 @@ from warpsim.engine.attribution import is_busy, limit_gate, refuses
 from warpsim.engine.bits import at
 from warpsim.engine.constants import MAX_SCHEDULERS
 from warpsim.engine.flights import admits, soonest_landing
-from warpsim.engine.places import scheduler_at, scheduler_place
+from warpsim.engine.places import scheduler_at
 from warpsim.engine.ports import hold_on
 from warpsim.jit.decorators import compiled_as, inline
 
@@ -43,9 +43,9 @@ def unit_of(facts, s):
 
 
 @inline
-def queue_of(machine, state, sm, s, facts):
+def queue_of(state, sm, s, facts):
     """Returns the row of `State.queues` for scheduler s and a unit."""
-    return at(facts.queue_row * len(state.schedulers) + scheduler_place(machine.chip[0], sm.index, s))
+    return at(facts.queue_row * len(state.schedulers) + sm.first_scheduler + s)
 
 
 @inline
@@ -94,7 +94,7 @@ def occupy(machine, state, sm, s, ins, cycle):
     free = max(begin + ins.unit_ticks, passes)
     sm.free[unit] = free
     if facts.queue > 0:
-        leaves = enter_queue(state, sm, s, queue_of(machine, state, sm, s, facts), facts, cycle, cycle_of(begin, chip))
+        leaves = enter_queue(state, sm, s, queue_of(state, sm, s, facts), facts, cycle, cycle_of(begin, chip))
         return max(leaves, cycle_of(passes, chip)) - arrival
     if free >= (cycle + 2) * chip.tick:
         refuses(state, sm, user_of(facts, s), facts.unit, cycle + 1, cycle_of(free, chip))
@@ -143,7 +143,7 @@ def carry_over(machine, state, sm, begin):
         if facts.access:
             close_if_full(machine, state, sm, facts.access, begin, begin)
     for s in range(chip.schedulers):
-        scheduler = scheduler_at(chip, state, sm, s)
+        scheduler = scheduler_at(state, sm, s)
         if scheduler.next_issue > begin:
             is_busy(machine, state, sm, s, begin, scheduler.next_issue)
             hold_on(machine.reads, machine, state, sm, s, scheduler, begin)

@@ -97,7 +97,7 @@ def take_turns(machine, state, sm, until, end):
         s = 0
         if active != NONE:
             s = first(active)
-            scheduler = scheduler_at(chip, state, sm, s)
+            scheduler = scheduler_at(state, sm, s)
             pair = (second & bit(s)) != NONE
             if pair:
                 time = time_of(sm, scheduler.cycle)
@@ -128,7 +128,7 @@ def take_turns(machine, state, sm, until, end):
                 while unsure != NONE:
                     s = first(unsure)
                     unsure = rest(unsure)
-                    if agrees(machine, state, sm, s, scheduler_at(chip, state, sm, s).cycle, end):
+                    if agrees(machine, state, sm, s, scheduler_at(state, sm, s).cycle, end):
                         agreed |= bit(s)
                     else:
                         active, contending = active | bit(s), contending & ~bit(s)
@@ -136,7 +136,7 @@ def take_turns(machine, state, sm, until, end):
                     continue
                 s = next_in_turn(machine, state, sm, here & ~second if (here & ~second) != NONE else here)
 
-        scheduler = scheduler_at(chip, state, sm, s)
+        scheduler = scheduler_at(state, sm, s)
         lane, cycle = scheduler.lane, scheduler.cycle
         slot = slot_in(chip, s, lane)
         index = sm.first_index + slot
@@ -184,7 +184,7 @@ def awaits_own_queue(machine, state, sm, s, op, cycle, end):
     retry = unit_open_from(machine, sm, s, facts)
     if retry <= cycle:
         return False
-    postpone_users(scheduler_at(machine.chip[0], state, sm, s), sm, UNIT_PART, facts.unit << ACCESS_BITS, min(retry, end))
+    postpone_users(scheduler_at(state, sm, s), sm, UNIT_PART, facts.unit << ACCESS_BITS, min(retry, end))
     return True
 
 
@@ -195,7 +195,7 @@ def next_in_turn(machine, state, sm, asking):
     while asking != NONE:
         s = first(asking)
         asking = rest(asking)
-        warp = warp_in(machine.chip[0], state, sm, s, scheduler_at(machine.chip[0], state, sm, s).lane)
+        warp = warp_in(machine.chip[0], state, sm, s, scheduler_at(state, sm, s).lane)
         turn = precedence(machine, sm, s, machine.program[at(warp.step)].op)
         least = min(least, turn << SCHEDULER_BITS | s)  # no branch depends on chance
     return least & (MAX_SCHEDULERS - 1)
@@ -204,7 +204,7 @@ def next_in_turn(machine, state, sm, asking):
 @inline
 def agrees(machine, state, sm, s, cycle, end):
     """Returns whether the pick of scheduler s can issue, for all that issued before this cycle. If not, it has to pick again."""
-    scheduler = scheduler_at(machine.chip[0], state, sm, s)
+    scheduler = scheduler_at(state, sm, s)
     if machine.chip[0].policy == Policy.RANDOM:
         return draw_pick(machine, state, sm, s, scheduler, cycle, end)
     op = machine.program[at(warp_in(machine.chip[0], state, sm, s, scheduler.lane).step)].op
@@ -243,7 +243,7 @@ def postpone(machine, state, sm, s, op, cycle, end):
     retry, part, used = unit_open_from(machine, sm, s, facts), UNIT_PART, facts.unit << ACCESS_BITS
     if retry <= cycle:
         retry, part, used = soonest_landing(state, sm, facts.access), ACCESS_PART, facts.access
-    postpone_users(scheduler_at(machine.chip[0], state, sm, s), sm, part, used, min(retry, end))
+    postpone_users(scheduler_at(state, sm, s), sm, part, used, min(retry, end))
 
 
 @inline
