@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import warpsim as ws
 from warpsim.arguments import (
     DeadlockError,
     InvalidPoint,
@@ -113,3 +116,17 @@ def test_words_that_begin_with_an_unknown_one_are_what_is_meant() -> None:
     assert did_you_mean("latency", words) == ", did you mean 'latency_to' or 'latency_cycles'?"
     assert did_you_mean("latency_cycle", words) == ", did you mean 'latency_cycles'?"
     assert did_you_mean("", words) == did_you_mean("ports", words) == ""
+
+
+@pytest.mark.parametrize("name", ["gpu", "kernel", "warps", "launch", "scheduler", "memory", "seed", "cycles", "trace"])
+@pytest.mark.parametrize("wrap", [lambda one: [one], lambda one: {"it": (one,)}])
+def test_messages_show_chips_and_kernels_by_name(name: str, wrap: Any) -> None:
+    """All of a chip has 6,700 characters."""
+    gpu, kernel = ws.load_gpu("a100"), ws.load_kernel("copy")
+    for one in (gpu, kernel):
+        arguments: dict[str, Any] = {"gpu": gpu, "kernel": kernel, name: wrap(one)}
+        with pytest.raises(TypeError) as caught:
+            ws.simulate(**arguments)
+        assert repr(wrap(one)) in str(caught.value) and len(str(caught.value)) < 200
+    assert (repr(gpu), repr(kernel)) == ("Gpu('a100')", "Kernel('copy')")
+    assert len(str(gpu)) > 5000

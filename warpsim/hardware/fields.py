@@ -139,3 +139,13 @@ Interval = Annotated[
 def is_number(value: object) -> bool:
     """Returns whether a value of a file is a number; the truth values of TOML are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class NamedModel(StrictModel):
+    """A strict model with a name, by which messages show it; `print` shows all of it."""
+
+    name: Name
+
+    def __repr__(self) -> str:
+        """Returns the class and the name: messages print what was given, and all of a chip has pages."""
+        return f"{type(self).__name__}({self.name!r})"

@@ -19,7 +19,7 @@ from warpsim.arguments import refusing_malformed, shortened
 from warpsim.hardware import architectures, consistency, file_errors, operations
 from warpsim.hardware import files as params
 from warpsim.hardware.core import Core
-from warpsim.hardware.fields import Between, Bytes, Count, Cycles, MustBe, Name, NotNegative, StrictModel
+from warpsim.hardware.fields import Between, Bytes, Count, Cycles, MustBe, Name, NamedModel, NotNegative, StrictModel
 from warpsim.hardware.latency import is_restored, load_distribution, restored_table, table_by_value
 from warpsim.hardware.memo import kept_by_object
 from warpsim.hardware.memory import Memory
@@ -87,7 +87,7 @@ class Shared(StrictModel):
     lanes_per_pass: Literal[16, 32]
 
 
-class Gpu(StrictModel):
+class Gpu(NamedModel):
     """A chip.
 
     Attributes:
@@ -112,7 +112,6 @@ class Gpu(StrictModel):
         core: options of today's cores.
     """
 
-    name: Name
     title: Name
     architecture: Name | None = None
     generation: Name

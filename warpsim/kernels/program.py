@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from warpsim.hardware.fields import FROM_LIST, Between, Bytes, Name, StrictModel
+from warpsim.hardware.fields import FROM_LIST, Between, Bytes, NamedModel
 from warpsim.hardware.memo import kept_by_object
 from warpsim.kernels.instruction import Instruction, Mbarrier, RegisterNames, raise_problems
 from warpsim.kernels.statements import MAX_DEPTH, MAX_LOOP_DEPTH, MAX_STATEMENTS, Conditional, Loop, Statement, Statements
@@ -27,7 +27,7 @@ KERNEL_LABELS = ("name", "title", "source")
 """Fields of a kernel that are only for people; so are the comments of its instructions."""
 
 
-class Kernel(StrictModel):
+class Kernel(NamedModel):
     """The program of a warp, and the resources it needs on an SM. An implicit "exit" ends every program.
 
     Attributes:
@@ -52,7 +52,6 @@ class Kernel(StrictModel):
             conditional.
     """
 
-    name: Name
     title: str = ""
     source: str = ""
     registers_per_thread: Annotated[int, Between(1, 255)] = 16
