@@ -173,7 +173,7 @@ def test_files_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("name", "error", "says"),
     [
-        ("keplr", ValueError, "'keplr' is unknown, did you mean 'kepler'?; allowed: a100"),
+        ("keplr", ValueError, "'keplr' is unknown, did you mean 'kepler'?; allowed: a10, a100"),
         ("no/such.toml", ValueError, "no file no/such.toml"),
         (7, TypeError, "7 is not a name or a path"),
     ],

@@ -54,12 +54,15 @@ def test_names_of_chips():
     assert chip_name("NVIDIA A100-SXM4-80GB", None) == chip_name("NVIDIA A100 80GB PCIe", 85e9) == "a100"
     assert chip_name("NVIDIA RTX A1000", 8e9) is None
     assert chip_name("NVIDIA B200", 180e9) == "b200"
+    found = [chip_name(f"NVIDIA {one}", None) for one in ("A10", "A10G", "L4", "L40S", "L40")]
+    assert found == ["a10", None, "l4", "l40s", "l40"]
+    assert (chip_name("NVIDIA GH200 480GB", 101e9), chip_name("NVIDIA GH200 144G HBM3e", 150e9)) == ("gh200", None)
 
 
 @pytest.mark.parametrize(
     ("arch", "title", "like", "note"),
     [
-        ((8, 6), "NVIDIA GeForce RTX 3090", "a40", "has no file in params/gpus: latencies are those of a40"),
+        ((8, 6), "NVIDIA GeForce RTX 3070", "a40", "has no file in params/gpus: latencies are those of a40"),
         ((8, 7), "Orin", "a40", "neither has another chip of sm_87: latencies and rates of units are those of a40"),
         ((10, 0), "NVIDIA B200", "b200", "has 84 SMs, and the file in params/gpus 148: latencies are those of b200"),
         ((10, 3), "NVIDIA B300", "b200", "neither has another chip of sm_103: latencies and rates of units are those of b200"),
@@ -82,7 +85,7 @@ def test_a_chip_without_a_file_is_like_one_of_its_generation_and_says_so(arch, t
 
 def test_the_rate_of_l2_of_a_chip_without_a_file_follows_its_slices():
     """Of the A40, which it is like, L2 has 48 slices and the chip 84 SMs, as many as this one."""
-    name = {"device__attribute_display_name": "NVIDIA GeForce RTX 3090"}
+    name = {"device__attribute_display_name": "NVIDIA RTX A6000"}
     unknown, half = (chip_of(launch(name | slices))[0] for slices in ({}, {"device__attribute_l2s_count": 24}))
     queue, fewer = unknown.memory.queue, half.memory.queue
     assert queue.crossbar_gbs == pytest.approx(load_gpu("a40").memory.queue.crossbar_gbs * 1.3 / 1.74)
@@ -118,10 +121,10 @@ def test_a_correction_of_the_clocks_that_makes_no_sense_is_left(measured, highes
 @pytest.mark.parametrize(
     ("minor", "title", "khz", "like", "memory"),
     [
-        (9, "NVIDIA L4", 6.251e6, "l40", "l40"),
+        (9, "NVIDIA GeForce RTX 4060", 8.501e6, "l40", "l40"),
         (9, "NVIDIA GeForce RTX 4080", 11.201e6, "rtx4090", "rtx4090"),
         (6, "NVIDIA GeForce RTX 3060", 7.501e6, "a40", "a40"),
-        (6, "NVIDIA GeForce RTX 3090", 9.751e6, "a40", "rtx4090"),
+        (6, "NVIDIA GeForce RTX 3070 Ti", 9.501e6, "a40", "rtx4090"),
     ],
 )
 def test_a_chip_without_a_file_has_the_rates_of_its_kind_of_memory(minor, title, khz, like, memory):
@@ -138,10 +141,16 @@ def test_a_chip_without_a_file_has_the_rates_of_its_kind_of_memory(minor, title,
 
 @pytest.mark.parametrize(
     ("title", "rates"),
-    [("NVIDIA GeForce RTX 3090", (128, 64, 32, 256)), ("NVIDIA RTX A6000", (128, 128, 64, 256))],
-)
+    [
+        ("NVIDIA GeForce RTX 3070", (128, 64, 32, 256)), ("NVIDIA GeForce RTX 3090", (128, 64, 32, 256)),
+        ("NVIDIA RTX A6000", (128, 128, 64, 256)),
+    ],
+)  # fmt: skip
 def test_a_geforce_adds_products_of_matrices_in_single_precision_at_half_the_rate(title, rates):
-    """By its whitepaper, an RTX 3090 attains 142, 71, 35.6 and 284 TFLOP/s, an RTX A6000 154.8, 154.8, 77.4 and 309.7."""
+    """The RTX 3070 and the A6000 have no files.
+
+    By its whitepaper, an RTX 3090 attains 142, 71, 35.6 and 284 TFLOP/s, an RTX A6000 154.8, 154.8, 77.4 and 309.7.
+    """
     gpu, _ = chip_of(launch({"device__attribute_display_name": title}))
     assert tuple(gpu.ops["tensor"].rates[kind] for kind in ("f16", "f16_f32", "tf32", "s8")) == rates
 

@@ -24,7 +24,8 @@ from warpsim.profiles.updates import cycles_of_update
 
 _NAMES = (
     ("TITAN X", "titan_x"), ("V100", "v100"), ("T4", "t4"), ("A40", "a40"), ("4090", "rtx4090"), ("L40", "l40"), ("H200", "h200"),
-    ("B200", "b200"), ("5090", "rtx5090"), ("2080 Ti", "rtx2080ti"), ("PRO 6000", "rtx_pro_6000"),
+    ("B200", "b200"), ("5090", "rtx5090"), ("2080 Ti", "rtx2080ti"), ("PRO 6000", "rtx_pro_6000"), ("A10", "a10"), ("L4", "l4"),
+    ("L40S", "l40s"), ("3080", "rtx3080"), ("3090", "rtx3090"), ("GH200 480GB", "gh200"),
 )  # fmt: skip
 
 _LIKE = {70: "v100", 75: "t4", 80: "a100", 86: "a40", 89: "rtx4090", 90: "h100", 100: "b200", 120: "rtx5090"}
@@ -46,11 +47,12 @@ it. Whitepapers of Turing and GA102: with sums in single precision, an RTX 2080 
 half of what they attain with those in half precision; a T4 and an A40 attain as much with either."""
 
 _SLICES = {
-    "v100": 64, "t4": 32, "a100": 80, "a100_40gb": 80, "a40": 48, "rtx4090": 48, "l40": 48, "h100": 80, "h100_pcie": 80,
-    "h200": 96,
+    "v100": 64, "t4": 32, "a100": 80, "a100_40gb": 80, "a10": 48, "a40": 48, "rtx3080": 40, "rtx3090": 48, "rtx4090": 48,
+    "l4": 24, "l40": 48, "l40s": 48, "h100": 80, "h100_pcie": 80, "h200": 96, "gh200": 96,
 }  # fmt: skip
-"""Chip -> slices of its L2, whose rate follows them: reports of these chips (experiments/profiles); of an L40 those of an RTX
-4090, which has the same die, of an H100 those of its version for PCIe, and of an H200 those in its file."""
+"""Chip -> slices of its L2, whose rate follows them: reports of these chips (experiments/profiles); of an A10 and an RTX 3090
+those of an A40, which has the same die and as much L2, of an L40 and an L40S those of an RTX 4090, which has the same die, of
+an H100 those of its version for PCIe, and of an H200 those in its file."""
 
 _OTHER_SIZE = 0.1
 """Relative difference in SMs from which on a chip is another one than the file that its name suggests: a laptop's, or a slice."""
