@@ -53,12 +53,16 @@ class Card:
         return OtherSize(self.like, self.sms, self.l2_mib << 20)
 
 
-GDDR6, GDDR6X = 679 / 696, 930 / 1008
-"""Sustained bandwidth over that of the pins: the A40's, and the RTX 4090's."""
+GDDR6 = 679 / 696
+"""Sustained bandwidth over that of the pins: the A40's."""
 
 CARDS = {
     "a4000": Card("NVIDIA RTX A4000", "a40", 48, 1.56, 448.0, GDDR6, 16 / 24, 4),
     "a6000": Card("NVIDIA RTX A6000", "a40", 84, 1.80, 768.0, GDDR6),
-    "rtx3090": Card("NVIDIA RTX 3090", "a40", 82, 1.695, 936.0, GDDR6X),
 }
 """Name -> card with the die of the A40 (GA102), or with the next smaller one (GA104)."""
+
+
+def chip_of(name: str) -> tuple[ws.Gpu, OtherSize | str]:
+    """Returns a card, or the chip with a file of that name, and whose caches it has."""
+    return (CARDS[name].gpu(), CARDS[name].caches()) if name in CARDS else (ws.load_gpu(name), name)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from _cards import CARDS
+from _cards import chip_of
 
 import warpsim as ws
 from warpsim.kernels.traversal import walk
@@ -36,12 +36,6 @@ class Space:
     arch: str
     times: str
     source: str
-
-    def chip(self) -> tuple[ws.Gpu, object]:
-        """Returns the chip, and whose caches it has."""
-        if self.gpu in CARDS:
-            return CARDS[self.gpu].gpu(), CARDS[self.gpu].caches()
-        return ws.load_gpu(self.gpu), self.gpu
 
 
 _EARLIER, _LATER = f"{HUB}/currently_unused/kernels/convolution.cu", f"{MEASURED_KERNEL}/cache_scripts/convolution/convolution.cu"
@@ -108,7 +102,7 @@ def simulate(task: tuple[Path, str, Mapping[str, int], float, bool]) -> Configur
     """Imports a configuration and simulates its launch."""
     folder, name, given, measured_ms, full = task
     space = SPACES[name]
-    gpu, caches = space.chip()
+    gpu, caches = chip_of(space.gpu)
     block, tile = ((given[f"{of}_x"], given[f"{of}_y"]) for of in ("block_size", "tile_size"))
     grid = [-(-SIZE // (threads * outputs)) for threads, outputs in zip(block, tile, strict=True)]
     defined = {**given, **_NOT_TUNED}

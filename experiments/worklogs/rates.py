@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from _cards import CARDS
+from _cards import chip_of
 
 import warpsim as ws
 
@@ -48,18 +48,18 @@ class Rate:
 def of_kernel(task: tuple[Mapping[str, str], Path, bool]) -> Rate:
     """Imports a kernel and simulates its launch."""
     row, folder, full = task
-    repository, card = row["repository"], CARDS[row["gpu"]]
+    repository, (gpu, caches) = row["repository"], chip_of(row["gpu"])
     copy = folder / repository.replace("/", "+")
     function = re.sub(r"(?<=\w) (?=[\d])", ", ", row["function"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what NVRTC refuses is for the host; a barrier of one kernel stands under a condition
         kernel = ws.kernels.from_cuda(
             copy / row["file"], ARCH, function, f"{row['grid']},{row['block']}", args=ARGUMENTS[repository],
-            options=[option.format(folder=copy) for option in OPTIONS[repository]], caches=card.caches(),
+            options=[option.format(folder=copy) for option in OPTIONS[repository]], caches=caches,
         )  # fmt: skip
     blocks = math.prod(map(int, row["grid"].split("x")))
     how = {"replicates": 5, "budget": 120_000_000} if full else {"replicates": 2}
-    time = ws.launch_time(card.gpu(), kernel, blocks, **how)
+    time = ws.launch_time(gpu, kernel, blocks, **how)
     operations = 2 * SIZE**3 / 1e6  # and TFLOP/s are as many in a microsecond
     rate = operations / time.microseconds.mean
     half = rate * time.microseconds.half_width / time.microseconds.mean

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from _cards import CARDS
+from _cards import chip_of
 from _processes import in_processes
 from _tables import markdown_table, predicted_within, read_rows, replace_tables, write_rows
 from rates import HERE, Rate, of_kernel
@@ -32,7 +32,7 @@ def tables(rates: list[Rate]) -> str:
     summary = []
     for gpu in dict.fromkeys(rate.gpu for rate in rates):
         errors = [rate.error for rate in rates if rate.gpu == gpu]
-        summary.append({"chip": CARDS[gpu].title, "kernels": len(errors), **predicted_within(errors)})
+        summary.append({"chip": chip_of(gpu)[0].title, "kernels": len(errors), **predicted_within(errors)})
     rows = [
         {
             "chip": rate.gpu, "kernel": rate.kernel, "published, TFLOP/s": f"{rate.published:.4g}",
