@@ -21,6 +21,7 @@ from warpsim.frontends.launch.keys import (
 )
 from warpsim.frontends.launch.parameters import notes_of_structures
 from warpsim.frontends.machine_code.flow import place
+from warpsim.frontends.machine_code.rare_operands import common_jumps
 from warpsim.frontends.values import Values
 
 _SEVERAL = 4
@@ -44,6 +45,7 @@ class Decisions:
     Attributes:
         trips: loop -> the trips that the caller states.
         innermost: of each block, the innermost loop around it.
+        common_jumps: index of a branch that tells rare operands apart -> whether warps without any jump.
         drawn: block -> how many decisions at its end have been drawn.
         stated: block -> probability that a warp does not jump at its end, of those that have been drawn.
         assumed: of these blocks those whose probability is assumed.
@@ -57,6 +59,7 @@ class Decisions:
         self.probabilities, _ = given.probabilities_by_place
         self.branches_at = Counter(branch_keys(flow, block)[0] for block in branches_of(flow))
         self.innermost = flow.innermost()
+        self.common_jumps = common_jumps(flow.function.code)
         self.ways_to = Counter(target for block in flow.blocks if block.following is not None for target in block.targets)
         self.drawn: dict[int, int] = {}
         self.named: dict[Key, Key] = {}  # line -> of its branches whose conditions are not known, the one that a note names
@@ -112,6 +115,8 @@ class Decisions:
             how = "the condition is taken as the trips of the loop say: warps"
             self.notes[f"{self.where(number)}: {how} {'jump' if self.enters[number] else 'do not jump'}"] = None
             return warps & self.enters[number]
+        if probability is None and (jumps := self.common_jumps.get(block.code[-1])) is not None:
+            return warps & jumps
         if probability is None and target is not None and self.ways_to[target] >= _SEVERAL:
             of_a_loop = "as those of an unrolled loop do that can be left early: no warp jumps; state it with probabilities"
             what = f"{self.ways_to[target]} branches jump here, {of_a_loop}"

@@ -13,4 +13,5 @@ Read them in this order:
     opcodes          operation classes, by params/opcodes; how much matrix instructions multiply
     opcode_costs     what single opcodes cost in addition to their class
     flow             basic blocks, loops and calls
+    rare_operands    branches by which mathematical functions tell rare operands apart
 """
