@@ -132,6 +132,15 @@ def test_numbers_are_compared(text, x, flags):
     assert (found["P0"][0], found["P1"][0]) == flags
 
 
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_are_infinite_are_compared_without_a_warning_and_have_no_distance():
+    state = State(lambda *_: UNKNOWN, {}, np.ones(64, bool))
+    state.values = {"R1": array(int(np.float32(np.inf).view(np.uint32)))}
+    state.differences = []
+    semantics.effect_of(MachineInstruction(0, "FSETP.NEU.AND", "P0, PT, |R1|, +INF , PT"))(state)
+    assert [difference.tolist() for difference in state.differences] == [[0.0]]
+
+
 @pytest.mark.parametrize(
     "text",
     [

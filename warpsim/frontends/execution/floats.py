@@ -170,7 +170,8 @@ def compare(suffixes: Suffixes, parts: Parts) -> Effect:
         x, y, other = read_a(s), read_b(s), s.read(also)
         left, right = _floats(x), _floats(y)
         if s.differences is not None:  # of numbers that advance evenly, as their bits do within a power of 2
-            apart = left.astype(np.float64) - right.astype(np.float64)
+            with np.errstate(invalid="ignore"):  # of two that are infinite
+                apart = left.astype(np.float64) - right.astype(np.float64)
             s.differences.append(np.where((x < 0) | (y < 0) | ~np.isfinite(apart), 0.0, apart))
         none = np.isnan(left) | np.isnan(right)
         outcome = known(np.where(none, unordered, function(left, right)).astype(np.int64), x, y)
