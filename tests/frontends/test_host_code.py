@@ -179,8 +179,9 @@ def test_headers_beside_the_source_come_without_host_code(tmp_path):
     text += "#include <cuda_gl_interop.h>\n"
     (tmp_path / "toolkit").mkdir()
     (tmp_path / "toolkit" / "cuda_gl_interop.h").write_text("#include <GL/gl.h>\n")
-    headers = included(text, tmp_path, [], [tmp_path / "toolkit"])
+    headers = included(text, tmp_path, [], [tmp_path / "toolkit"], asked=["sys/time.h"])
     assert headers.macros == {"A": " 3"} and headers.missing == ["sys/time.h"] and not headers.whole
+    assert "sys/time.h" not in included(text, tmp_path, [], [tmp_path / "toolkit"]).texts
     assert b"seconds" not in headers.texts["common/a.h"] and b"#define A 3" in headers.texts["common/a.h"]
     assert headers.of_host.endswith("double seconds() { return clock(); }")
     assert b"__device__ float b" in headers.texts["b.h"]
@@ -255,7 +256,7 @@ def test_a_fault_in_device_code_is_named_without_those_of_host_code(whole):
         imported(whole, "scale")
     assert imported(whole, "limit", args={"n": 1024}).name == "limit"
     assert "host function" not in str(error.value)
-    assert "headers that are not there, and were taken as empty: sys/time.h" in str(error.value)
+    assert "headers that are not there, and were taken as empty (-I names their folder): sys/time.h" in str(error.value)
 
 
 @pytest.mark.usefixtures("compiler")
@@ -458,6 +459,50 @@ def test_what_a_kernel_needs_is_refused_with_what_was_left_out_before(tmp_path):
         imported(path, "f", args={1: 1024})
     assert 'refused before, and left out: ' in str(error.value)
     assert 'library.cu(9): error: identifier "integer" is undefined' in str(error.value)
+
+
+@pytest.mark.usefixtures("compiler")
+def test_headers_that_no_compiler_asks_for_are_not_named(tmp_path):
+    """They stand under conditions that do not hold."""
+    path = tmp_path / "two.cu"
+    path.write_text(
+        '#ifdef USE_OTHER\n#include "other/runtime.h"\n#else\n#include "mine.h"\n#endif\nint host() { return std::rand(); }\n'
+        "__global__ void f(float *x) { *x = 1; }\n"
+    )
+    with pytest.warns(AssumptionWarning) as notes:
+        assert imported(path, "f").name == "f"
+    assert [str(note.message) for note in notes] == ["two.cu: headers that are not there are taken as empty: mine.h"]
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("struct Shape { FILE *file; };\n__global__ void f(Shape s) {}", "refused before, and left out: part.cu"),
+        ("int n() { return rand(); }\n__global__ void f(int *x) { *x = n(); }", "named in what seems .*: n; __device__ marks"),
+        ('#include "curand_kernel.h"\n__global__ void f(curandState *x) {}', "curand_kernel.h; .* pip install nvidia-curand"),
+        ("__device__ int g(int);\n__global__ void f(int *x) { *x = g(*x); }", "in another file, which .* must include: g"),
+        ("__global__ void f(float *x) { x[0] = SCALE; }", "all.cu includes part.cu: import that file"),
+        ("int n = FOUR;", r"there is no kernel \(__global__\) in part.cu"),
+    ],
+    ids=["a class", "a function", "random numbers", "another file", "a part of a file", "no kernel"],
+)
+@pytest.mark.usefixtures("compiler")
+def test_a_refusal_says_what_there_is_to_do(tmp_path, source, hint):
+    (tmp_path / "all.cu").write_text('#define SCALE 2\n#include "part.cu"\n')
+    (tmp_path / "part.cu").write_text(source)
+    with pytest.raises(CompileError, match=rf"(?s)\n.*{hint}"):
+        imported(tmp_path / "part.cu", "f")
+
+
+@pytest.mark.usefixtures("compiler")
+def test_integers_of_the_library_are_those_of_device_code():
+    """Of members, too, and of names for types; other variables of the library are left out."""
+    source = """#include <cstdint>
+    struct Pixel { std::uint8_t b; std::size_t n; __host__ __device__ void set(int v) { b = v; n = v; } };
+    class Hash { public: using key = std::uint32_t; __device__ static key of(key x) { return x * 0x7ed55d16; } };
+    std::vector<int> table;
+    __global__ void f(Pixel *p) { p[threadIdx.x].set(Hash::of(threadIdx.x)); }"""
+    assert imported(source, "f").name == "f"
 
 
 @pytest.mark.usefixtures("compiler")

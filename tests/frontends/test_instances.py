@@ -125,7 +125,7 @@ def test_instances_with_arguments_that_the_host_does_not_say_are_left_out():
     template <int N> void launch(int *x) { f<N><<<1, 32>>>(x); }
     int main(int argc, char **argv) { int n = argc; f<n><<<1, 1>>>(nullptr); g < 4 ><<<1, 32>>>(nullptr); }"""
     assert imported(source, "g").name == "g"
-    with pytest.raises(FrontEndError, match=r"source.cu: holds no kernel; .*; templates there: f, g$"):
+    with pytest.raises(FrontEndError, match=r"source.cu: holds no kernel; .*; templates there: f<int N>, g<int N>$"):
         imported(source, "f")
 
 
@@ -207,7 +207,7 @@ def test_a_type_that_a_macro_of_a_missing_library_chooses_is_asked_for():
     template <typename T, int N> __global__ void relu(T *x) { for (int i = 0; i < N; i++) if (x[i] < T(0)) x[i] = T(0); }
     void run(torch::Tensor x) { DISPATCH(x.type(), [&] { relu<scalar_t, 2><<<1, 32>>>(x.data_ptr<scalar_t>()); }); }
     """
-    message = r"templates there: relu; host code names relu<scalar_t, 2>, not all with constants$"
+    message = r"templates there: relu<typename T, int N>; host code names relu<scalar_t, 2>, not all with constants$"
     with pytest.raises(FrontEndError, match=message):
         imported(source)
     assert imported(source, "relu<float, 2>").name == "relu"
@@ -222,13 +222,26 @@ int main() { float *x = nullptr; apply<<<4, 32>>>([=] __device__ (int i) { x[i] 
 def test_a_lambda_has_no_name_by_which_an_instance_could_be_asked_for():
     why = "no instance for a lambda can be asked for, as the type of a lambda has no name: pass a functor with a name"
     for function in (None, "apply"):
-        with pytest.raises(FrontEndError, match=rf"holds no kernel; .*; {why} .*; templates there: apply$"):
+        with pytest.raises(FrontEndError, match=rf"holds no kernel; .*; {why} .*; templates there: apply<typename F>$"):
             imported(LAMBDA, function)
     with pytest.raises(FrontEndError, match=rf"function = 'apply': is not in source.cu; functions there: other; {why}"):
         imported(LAMBDA + "\n__global__ void other(float *x) { *x = 1; }", "apply")
     assert imported(LAMBDA, "apply<Fill>", args={"n": 100}).name == "apply"
-    with pytest.raises(FrontEndError, match=r"such as 'f<256>'; templates there: apply$"):
+    with pytest.raises(FrontEndError, match=r"such as 'f<256>'; templates there: apply<typename F>$"):
         imported(LAMBDA.replace("[=] __device__ (int i) { x[i] = i; }", "Fill{x}"))
+
+
+@pytest.mark.usefixtures("compiler")
+def test_an_instance_that_can_be_asked_for_has_all_arguments():
+    """An example has a type, a number and a truth value; what else a template takes is named as the source names it."""
+    source = """enum Mode { A, B };
+    template <typename T, const int N, bool UP, Mode mode = A> __global__ void f(T *x) { x[N] = T(UP + mode); }
+    __global__ void g(float *x) { *x = 1; }"""
+    with pytest.raises(FrontEndError, match=r"such as 'f<float, 128, true, mode>' of f<typename T, .*, Mode mode = A>;"):
+        imported(source, "f")
+    assert imported(source, "f<float, 128, true, A>").name == "f"
+    with pytest.raises(CompileError, match=r"is no instance .*; templates there: f<typename T, const int N, .*>\n"):
+        imported(source, "f<float>")
 
 
 @pytest.mark.usefixtures("compiler")
@@ -243,7 +256,7 @@ def test_a_template_of_which_the_host_deduces_the_arguments_is_named():
     source = """template <class T> __global__ void sum(float *out, const T *in) { atomicAdd(out, (float)in[threadIdx.x]); }
     __global__ void clear(float *out) { out[threadIdx.x] = 0; }
     void run(float *out, const float *in) { clear<<<1, 32>>>(out); sum<<<1, 32>>>(out, in); }"""
-    with pytest.raises(FrontEndError, match=r"functions there: clear; sum is a template, .*: name one, such as 'sum<float>'"):
+    with pytest.raises(FrontEndError, match=r"'sum': is a template, .* 'sum<float>' of sum<class T>; functions there: clear$"):
         imported(source, "sum")
     with pytest.warns(AssumptionWarning, match=r"clear is the only kernel, apart from templates .* with constants: sum$"):
         assert imported(source).name == "clear"

@@ -2,7 +2,7 @@
 
 In place of those of the C and C++ libraries it is given short ones, with the types, constants and functions that device code
 uses. Those beside the source come without host code, those of other folders first with it, and those that are not there are
-empty.
+empty where NVRTC asks for them: others stand under conditions that do not hold.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from pathlib import Path
 from warpsim.frontends.sources.host_code import macros_of, without_host_code
 from warpsim.hardware.files import params_dir
 
-_EMPTY = "assert ctype errno locale malloc signal stdarg stdbool stddef stdio stdlib string time unistd"
-"""Headers of C that hold nothing for a kernel, or what the compiler knows by itself."""
+_EMPTY = (
+    "assert ctype errno getopt locale malloc memory mpi omp pthread signal stdarg stdbool stddef stdio stdlib string time unistd"
+)
+"""Headers of C, and of common libraries for the host, that hold nothing for a kernel, or what the compiler knows by itself."""
 
 _THRUST_OF_DEVICE = {f"thrust/{name}.h" for name in "complex functional pair tuple iterator/zip_iterator".split()}
 """Headers of Thrust with types that kernels use. NVRTC compiles these, and not the others, which the host calls."""
@@ -60,6 +62,7 @@ def included(
     folders: Sequence[Path],
     toolkit: Sequence[Path],
     refused: Mapping[str, Collection[int]] | None = None,
+    asked: Collection[str] = (),
 ) -> Headers:
     """Returns the headers that a source includes. Those of other folders are without host code where NVRTC has refused them.
 
@@ -69,6 +72,7 @@ def included(
         folders: other folders of headers.
         toolkit: folders of CUDA's own headers, which stay as they are.
         refused: name of a header -> lines that NVRTC refuses (`without_host_code`); none: it is only known that it does.
+        asked: headers that are not there and that NVRTC asks for.
     """
     texts: dict[str, str] = {}
     whole: set[str] = set()
@@ -87,8 +91,10 @@ def included(
             if name in headers or name in texts or any((each / name).is_file() for each in toolkit):
                 continue
             if path is None:
-                headers[name] = b""
-                if "." in name:  # others are the C++ library's
+                if "." not in name:  # that of the C++ library
+                    headers[name] = b""
+                elif name in asked:
+                    headers[name] = b""
                     missing.append(name)
             elif path.resolve() in seen:  # by another name
                 headers[name] = f'#include "{seen[path.resolve()]}"'.encode()

@@ -20,8 +20,8 @@ from warpsim.frontends.machine_code.sass import MachineFunction
 from warpsim.frontends.machine_code.structures import may_have_structures, with_members
 from warpsim.frontends.machine_code.symbols import pick_function, plain_name
 from warpsim.frontends.sources.cuda_headers import decoded, included
-from warpsim.frontends.sources.host_code import macros_of, without_host_code
-from warpsim.frontends.sources.instances import kernel_templates, named_instances, namespaces_used
+from warpsim.frontends.sources.host_code import macros_of, without_host_code, without_text
+from warpsim.frontends.sources.instances import kernel_templates, named_instances, namespaces_used, template_parameters
 from warpsim.frontends.sources.nvrtc import compile_apart, compile_instances
 
 _BY_ITSELF = "cuda_runtime.h", "stdint.h", "math.h", "limits.h", "algorithm"
@@ -68,6 +68,15 @@ _NAMES = "__nv_name_map"
 _NO_INSTANCE = re.compile(r'Input name expression was: "([^"]*)"')
 """What a log of NVRTC says of an instance whose arguments it does not know."""
 
+_NOT_THERE = re.compile(r'cannot open source file "([^"\n]+)"')
+"""What a log of NVRTC says of a header that it is not given."""
+
+_UNKNOWN = re.compile(r'error: (?:identifier "(\w+)" is undefined|(?:class template )?"?(\w+)"? is not a template)')
+"""What a log of NVRTC says of a name that is not declared."""
+
+_ELSEWHERE = re.compile(r"Unresolved extern function '(\w+)'")
+"""What a log of NVRTC says of a function that another file defines."""
+
 _LAMBDA = re.compile(r"\]\s*(?:__host__\s+)?__device__\s*(?:__host__\s*)?[({]")
 """The beginning of a lambda for the device, behind what it captures."""
 
@@ -79,10 +88,7 @@ _OF_LAMBDA = (
 _MOST_LINES = 8
 """Lines that are left out and that a message names, at most."""
 
-_OF_HOST = (
-    "\nNVRTC compiles device code only, and what seems to be for the host was left out: leave out the rest of it "
-    "(#ifndef __CUDACC_RTC__), or import a cubin of nvcc"
-)
+_OF_HOST = "NVRTC compiles device code only; a cubin of nvcc can be imported in place of the source"
 
 
 def compiled_source(
@@ -125,13 +131,18 @@ def compiled_source(
     folders = [Path(one[1]) for one in map(_OF_FOLDER.match, options) if one]
     flags = [*_ALL_FOR_DEVICE, *flags, *(option for option in options if not _OF_FOLDER.match(option))]
     refused: dict[str, dict[int, str]] = {}
+    asked: list[str] = []
     given, failure = None, ""
     while True:
-        headers = included(text, folder, folders, toolkit, refused)
+        headers = included(text, folder, folders, toolkit, refused, asked)
         of_device, of_host = without_host_code(text, headers.macros, refused.get(short, ()))
         device_code = [of_device, *map(decoded, headers.texts.values())]
-        if failure and (given == (of_device, headers) or not any("__global__" in each for each in device_code)):
-            raise CompileError(f"{failure}{_what_was_left_out(refused, failure, headers.missing, of_host)}") from None
+        has_kernels = any("__global__" in each for each in device_code)
+        if failure and (given == (of_device, headers) or not has_kernels):
+            left_out = f"{headers.of_host}\n{of_host}"
+            hints = [*_what_was_left_out(refused, failure, headers.missing, left_out), *_where_it_is_included(folder, short)]
+            hints += [] if has_kernels else [f"there is no kernel (__global__) in {short} or its headers"]
+            raise CompileError("\n".join([failure, *hints])) from None
         given = of_device, headers
         all_host, macros = f"{headers.of_host}\n{of_host}", {**headers.macros, **macros_of(text)}
         instances = _instances(function, kernel_templates(device_code), all_host, macros)
@@ -146,10 +157,12 @@ def compiled_source(
         except CompileError as error:
             failure = str(error)
             if wanted and {file for file, _, _ in _ERROR.findall(failure)} == {_NAMES}:
-                there = ", ".join(sorted(kernel_templates(device_code))) or "none"
                 what = f"function = {function!r}: is no instance of a kernel's template in {short}"
-                raise CompileError(f"{what}; templates there: {there}\n{failure}") from None
-            _note_refusals(refused, failure, headers.whole)
+                raise CompileError(f"{what}{_templates_there(device_code)}\n{failure}") from None
+            if not_there := _NOT_THERE.findall(failure):
+                asked += not_there
+            else:
+                _note_refusals(refused, failure, headers.whole)
         else:
             for note in _assumptions(headers.missing, refused, brought):
                 warnings.warn(f"{short}: {note}", AssumptionWarning, stacklevel=4)
@@ -172,16 +185,38 @@ def _with_templates(error: FrontEndError, function: str | None, sources: Sequenc
 
     `there` are the names of the kernels that are there, without the arguments of templates.
     """
-    templates = kernel_templates(sources)
+    templates = template_parameters(sources)
     has_none = isinstance(error, NoKernelError)
     is_for_lambda = templates and (has_none or function in templates) and any(map(_LAMBDA.search, sources))
-    message = f"{error}{_OF_LAMBDA if is_for_lambda else ''}"
     if function in templates and function not in there and not (has_none or is_for_lambda):
-        message += f"; {function} is a template, and host code names no instance with constants"
-        message += f": name one, such as '{function}<float>'"
-    if has_none and templates:
-        message += f"; templates there: {', '.join(sorted(templates))}"
-    return type(error)(message)
+        what = f"function = {function!r}: is a template, and host code names no instance with constants"
+        how = f"name one, such as '{function}<{', '.join(map(_example, templates[function]))}>'"
+        kernels = f"; functions there: {', '.join(sorted(there))}" if there else ""
+        return FrontEndError(f"{what}: {how} of {_declared(function, templates[function])}{kernels}")
+    message = f"{error}{_OF_LAMBDA if is_for_lambda else ''}"
+    return type(error)(message + (_templates_there(sources) if has_none and templates else ""))
+
+
+def _templates_there(sources: Iterable[str]) -> str:
+    """Returns the templates of kernels in some texts, for a message."""
+    found = [_declared(name, parameters) for name, parameters in sorted(template_parameters(sources).items())]
+    more = f" and {len(found) - _MOST_LINES} more" if len(found) > _MOST_LINES else ""
+    return f"; templates there: {', '.join(found[:_MOST_LINES]) or 'none'}{more}"
+
+
+def _declared(name: str, parameters: Sequence[str]) -> str:
+    return f"{name}<{', '.join(parameters)}>"
+
+
+def _example(parameter: str) -> str:
+    """Returns an argument that a parameter of a template can have: of one that is neither a type nor a number, its own name."""
+    kind = parameter.partition("=")[0].split()
+    if kind[0] in ("class", "typename"):
+        return "float"
+    if kind[0] == "bool":
+        return "true"
+    of_numbers = {"int", "unsigned", "long", "short", "char", "size_t", "uint32_t", "int32_t", "uint64_t", "int64_t", "const"}
+    return "128" if {*kind[:-1]} <= of_numbers else kind[-1]
 
 
 def _instances(function: str | None, kernels: Mapping[str, str], of_host: str, macros: Mapping[str, str]) -> list[str]:
@@ -228,13 +263,36 @@ def _with_instances(kernel_of: Callable[[Sequence[str]], MachineFunction], insta
         raise
 
 
-def _what_was_left_out(refused: Mapping[str, Mapping[int, str]], failure: str, missing: Sequence[str], of_host: str) -> str:
-    """Returns what a message says beside the log of NVRTC."""
+def _what_was_left_out(
+    refused: Mapping[str, Mapping[int, str]], failure: str, missing: Sequence[str], of_host: str
+) -> Iterator[str]:
+    """Yields what a message says beside the log of NVRTC: what was left out, and what there is to do."""
     left_out = [f"{file}({line}): {text}" for file, lines in refused.items() for line, text in lines.items()]
-    before = [one for one in left_out if one not in failure]
-    of_headers = f"\nheaders that are not there, and were taken as empty: {', '.join(missing)}" if missing else ""
-    of_lines = f"\nrefused before, and left out: {'; '.join(before[:_MOST_LINES])}" if before else ""
-    return f"{of_lines}{of_headers}{_OF_HOST if of_host or missing else ''}"
+    if before := [one for one in left_out if one not in failure]:
+        yield f"refused before, and left out: {'; '.join(before[:_MOST_LINES])}"
+    if missing:
+        how = "; those of cuRAND come with pip install nvidia-curand" if any(map(_is_of_curand, missing)) else ""
+        yield f"headers that are not there, and were taken as empty (-I names their folder): {', '.join(missing)}{how}"
+    if outside := {plain_name(symbol): None for symbol in _ELSEWHERE.findall(failure)}:
+        yield f"defined in another file, which this one must include: {', '.join(outside)}"
+    names = dict.fromkeys(name or template for name, template in _UNKNOWN.findall(failure))
+    if of_device := [name for name in names if re.search(rf"\b{name}\b(?!\s*<<<)", without_text(of_host))][:_MOST_LINES]:
+        how = "__device__ marks what kernels need"
+        yield f"named in what seems to be for the host, and was left out: {', '.join(of_device)}; {how}"
+    if of_host or missing:
+        yield _OF_HOST
+
+
+def _is_of_curand(header: str) -> bool:
+    return header.startswith("curand")
+
+
+def _where_it_is_included(folder: Path | None, name: str) -> Iterator[str]:
+    """Yields that another source in the folder includes this one, which may need what stands before it there."""
+    for path in () if folder is None else sorted(folder.glob("*.cu")):
+        if re.search(rf'#[ \t]*include[ \t]*"(?:\./)?{re.escape(name)}"', decoded(path.read_bytes())):
+            yield f"{path.name} includes {name}: import that file, if this one needs what stands before it there"
+            return
 
 
 def named_parameters(function: MachineFunction, sources: Iterable[str]) -> MachineFunction:

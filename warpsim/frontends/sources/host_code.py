@@ -30,9 +30,12 @@ _SCOPE = re.compile(r'\bnamespace\b[^()]*$|\bextern\s+" *"\s*$|\b(struct|class|u
 _ENUM = re.compile(r"\benum\b[^()]*$")
 _FUNCTION = re.compile(r"[\w:<>,*& ]+?[ *&]\w+ ?\((?! ?[-+.\d\"'])")
 _OF_TYPES = re.compile(r"(typedef|using|friend|template\s*<[^;{}]*>\s*using)\b")
-_OF_LIBRARY = re.compile(r"((static|const|extern|using|thread_local|inline) )*((using|namespace) \w+ ?= ?)?std::")
+_OF_LIBRARY = re.compile(
+    r"((static|const|extern|using|thread_local|inline) )*((using|namespace) \w+ ?= ?)?std::(?!u?int(\d+|ptr)_t\b|size_t\b)"
+)
 """What a declaration is, by what stands before its body or its semicolon: a scope, an enumeration, a function (a variable would
-have a number or a text in its parentheses), a name of a type, or a name or a variable of the C++ library."""
+have a number or a text in its parentheses), a name of a type, or a name or a variable of the C++ library, whose integers device
+code has, too."""
 
 _NAME = re.compile(r"\b(\w+)\s*\(")
 _CALL = re.compile(r"\s*(\w+)[ \t]*\(")

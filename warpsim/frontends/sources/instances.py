@@ -52,7 +52,17 @@ class _Function:
 
 def kernel_templates(device_code: Iterable[str]) -> dict[str, str]:
     """Returns the templates of kernels in some texts: name -> name with namespaces."""
-    found: dict[str, str] = {}
+    return {name: full for name, (full, _) in _templates(device_code).items()}
+
+
+def template_parameters(device_code: Iterable[str]) -> dict[str, list[str]]:
+    """Returns the parameters of these templates: name -> such as "typename T", "int N = 4"."""
+    return {name: parameters for name, (_, parameters) in _templates(device_code).items()}
+
+
+def _templates(device_code: Iterable[str]) -> dict[str, tuple[str, list[str]]]:
+    """Returns the templates of kernels in some texts: name -> name with namespaces, and the parameters."""
+    found: dict[str, tuple[str, list[str]]] = {}
     for text in device_code:
         if "__global__" not in text:
             continue
@@ -61,9 +71,13 @@ def kernel_templates(device_code: Iterable[str]) -> dict[str, str]:
         for mark in re.finditer(r"\b__global__\b", plain):
             head = max(plain.rfind(letter, 0, mark.start()) for letter in ";{}") + 1
             name = _declared_name(plain, mark.end())
-            if name and "template" in plain[head : mark.start()]:
+            template = re.search(r"\btemplate\s*<", plain[head : mark.start()])
+            if name and template:
                 around = [space for begin, end, space in spaces if begin < mark.start() < end]
-                found.setdefault(name, "::".join(["".join(space.split()) for space in around] + [name]))
+                closed = _closed(plain, head + template.end() - 1)
+                declared = _separated(plain[head + template.end() : closed]) if closed else []
+                full = "::".join(["".join(space.split()) for space in around] + [name])
+                found.setdefault(name, (full, [" ".join(one.split()) for one in declared]))
     return found
 
 
