@@ -1,9 +1,12 @@
 """Instances of templates of kernels: which ones host code names, and with which constants."""
 
+from contextlib import suppress
+
 import pytest
 
 import warpsim as ws
 from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError
+from warpsim.frontends.sources import cuda_source
 from warpsim.frontends.sources.host_code import macros_of
 from warpsim.frontends.sources.instances import kernel_templates, named_instances
 
@@ -229,6 +232,24 @@ def test_a_lambda_has_no_name_by_which_an_instance_could_be_asked_for():
     assert imported(LAMBDA, "apply<Fill>", args={"n": 100}).name == "apply"
     with pytest.raises(FrontEndError, match=r"such as 'f<256>'; templates there: apply<typename F>$"):
         imported(LAMBDA.replace("[=] __device__ (int i) { x[i] = i; }", "Fill{x}"))
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize(("function", "compiled"), [("plain", 0), ("space::plain", 0), ("space::fill", 2), (None, 3)])
+def test_only_instances_of_the_kernel_that_is_wanted_are_compiled(monkeypatch, function, compiled):
+    """A file may name dozens, each of which takes a second."""
+    asked, compile_instances = [], cuda_source.compile_instances
+    monkeypatch.setattr(
+        cuda_source, "compile_instances", lambda *text, **how: asked.append(how["instances"]) or compile_instances(*text, **how)
+    )
+    source = """namespace space {
+    __global__ void plain(int *x) { *x = 1; }
+    template <int N> __global__ void fill(int *x) { x[N] = N; }
+    template <int N> __global__ void other(int *x) { x[N] = N; } }
+    int main() { host x; space::fill<4><<<1, 32>>>(x); space::fill<5><<<1, 32>>>(x); space::other<4><<<1, 32>>>(x); }"""
+    with suppress(FrontEndError):
+        imported(source, function)
+    assert len(asked[-1]) == compiled
 
 
 @pytest.mark.usefixtures("compiler")

@@ -145,7 +145,7 @@ def compiled_source(
             raise CompileError("\n".join([failure, *hints])) from None
         given = of_device, headers
         all_host, macros = f"{headers.of_host}\n{of_host}", {**headers.macros, **macros_of(text)}
-        instances = _instances(function, kernel_templates(device_code), all_host, macros)
+        instances = _instances(function, kernel_templates(device_code), all_host, macros, device_code)
         names = "".join(f"\nusing namespace {space};" for space in namespaces_used(all_host, device_code))
         brought = [f"-include={name}" for name, use in _BY_NAME.items() if any(use.search(each) for each in device_code)]
         compiled = partial(kernel_of, of_device + names, [*brought, *flags], headers.texts)
@@ -219,11 +219,19 @@ def _example(parameter: str) -> str:
     return "128" if {*kind[:-1]} <= of_numbers else kind[-1]
 
 
-def _instances(function: str | None, kernels: Mapping[str, str], of_host: str, macros: Mapping[str, str]) -> list[str]:
-    """Returns the instances of templates that are compiled, too: the one that is wanted, or those of the host."""
+def _instances(
+    function: str | None, kernels: Mapping[str, str], of_host: str, macros: Mapping[str, str], device_code: Sequence[str]
+) -> list[str]:
+    """Returns the instances of templates that are compiled, too: the one that is wanted, or those of the host.
+
+    A kernel that is wanted and is no template needs none.
+    """
     name, bracket, arguments = (function or "").partition("<")
     if bracket:
         return [f"{kernels.get(name, name)}<{arguments}"]
+    name = name.rpartition("::")[2]
+    if name and name not in kernels and any(declared_in_source(text, name) for text in device_code):
+        return []
     return named_instances(of_host, {name: kernels[name]} if name in kernels else kernels, macros)
 
 
