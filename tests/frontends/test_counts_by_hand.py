@@ -1,5 +1,6 @@
 """Kernels of a few lines, whose executions and accesses are counted by hand."""
 
+import warnings
 from itertools import pairwise
 
 import pytest
@@ -8,13 +9,13 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]
 
 import warpsim as ws
 from tests.support.listings import counts
-from warpsim.frontends.errors import AssumptionWarning
+from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.machine_code.nvdisasm import find_nvdisasm
 from warpsim.hardware.gpu import load_gpu
 from warpsim.kernels.access import conflict_ways
 from warpsim.kernels.costs import access_transactions
 from warpsim.kernels.instruction import Instruction
-from warpsim.kernels.traversal import walk
+from warpsim.kernels.traversal import expected_executions, walk
 
 pytestmark = pytest.mark.skipif(find_nvdisasm() is None, reason="needs nvidia-cuda-nvdisasm, of warpsim[cuda]")
 
@@ -63,6 +64,30 @@ def test_a_window_of_floating_point_numbers_in_a_long_loop_is_not_passed_over(ar
     parameters = "float *out, int n, float h, float low, float high"
     kernel = imported(body, arch, (64, 128), f"n=10000,h={h},low={low},high={high}", parameters)
     assert counts(kernel)["store"] == pytest.approx(stores)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    ("where", "tries"), [("threadIdx.x", 1), ("threadIdx.x / 8", 8), ("7", 32), ("threadIdx.x < 64 ? threadIdx.x : 64", 16.5)]
+)
+def test_a_sum_in_shared_memory_takes_a_try_for_each_thread_with_one_address(arch, where, tries):
+    """The compiler makes it of compare-and-swap, again and again until the word is as it was read."""
+    body = f"""
+    __shared__ float s[128];
+    for (int k = 0; k < 4; ++k) atomicAdd(&s[{where}], in[k * 8192 + i]);
+    __syncthreads();
+    out[i] = s[threadIdx.x];"""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if tries == 16.5 else "error")
+        kernel = imported(body, arch, (64, 128))
+    swaps = [times for one, times in expected_executions(kernel.body, kernel.block_warps) if "ATOMS" in (one.comment or "")]
+    assert sum(swaps) == pytest.approx(4 * tries)
+
+
+def test_a_sum_in_shared_memory_at_an_address_that_is_data_asks_for_its_tries():
+    body = "    __shared__ float s[128]; atomicAdd(&s[int(in[i])], 1.0f); __syncthreads(); out[i] = s[threadIdx.x];"
+    with pytest.raises(FrontEndError, match=r"give trips=.*; it is an update by compare-and-swap, .* 1 if no two do$"):
+        imported(body, "sm_90", (64, 128))
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -262,7 +262,7 @@ def updates(*labels):
 
 def test_a_line_names_all_loops_of_its_updates_by_compare_and_swap():
     """The loop around them is unrolled."""
-    rows = ("MOV R10, 0x10", *updates(".L_a", ".L_b", ".L_c"), "EXIT")
+    rows = ("LDG.E R10, [R2]", *updates(".L_a", ".L_b", ".L_c"), "EXIT")
     with pytest.raises(FrontEndError, match=r"give trips={KEY: number} with KEY 5 or '\.L_a', or args"):
         kernel(*rows)
     for trips, accesses in (({5: 2}, 12), ({5: 2, ".L_b": 1}, 10)):

@@ -118,7 +118,7 @@ class Tally:
         self.sectors += float((weights * sectors).sum())
         self.lines += float((weights * lines).sum())
         if atomic:
-            self.updates += float((weights * _most_alike(np.where(lanes, rows, -1 - np.arange(WARP_LANES)))).sum())
+            self.updates += float((weights * most_alike(np.where(lanes, rows, -1 - np.arange(WARP_LANES)))).sum())
         if self.tallied < _MOST_TALLIED:
             self.tallied += 1
             for row, weight in zip(np.where(lanes, relative, -1), weights, strict=True):
@@ -155,7 +155,7 @@ def _distinct(rows: Addresses) -> NDArray[np.int64]:
     return np.asarray(1 + (np.diff(ordered, axis=1) != 0).sum(axis=1))
 
 
-def _most_alike(rows: Addresses) -> NDArray[np.int64]:
+def most_alike(rows: Addresses) -> NDArray[np.int64]:
     """Returns for each row how often its most frequent number occurs."""
     alike = np.diff(np.sort(rows, axis=1), axis=1) == 0
     run = most = np.zeros(len(rows), np.int64)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from warpsim.frontends.accesses.tally import most_alike
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.execution.evaluation import Given
 from warpsim.frontends.execution.trips import Mask
@@ -17,12 +18,14 @@ from warpsim.frontends.launch.keys import (
     entries_by_block,
     how_to_give_trips,
     loop_keys,
+    retries,
     trips_by_loop,
 )
 from warpsim.frontends.launch.parameters import notes_of_structures
 from warpsim.frontends.machine_code.flow import place
 from warpsim.frontends.machine_code.rare_operands import common_jumps
 from warpsim.frontends.values import Values
+from warpsim.units import WARP_LANES
 
 _SEVERAL = 4
 """Branches to one place, at least, that are taken for those of an unrolled loop which leave it early."""
@@ -30,6 +33,11 @@ _SEVERAL = 4
 _IN_LOCAL_MEMORY = (
     "numbers in local memory count as data, as those of an array with an index that is not constant; a parameter of that kind "
     "is not copied there if it is `const __grid_constant__`"
+)
+
+_IS_SWAP = (
+    "it is an update by compare-and-swap, as of a sum of floating-point numbers in shared memory, and takes as many trips as "
+    "threads of a warp update one address, 1 if no two do"
 )
 
 _STAYS = "no warp leaves the loop early here; state it with probabilities"
@@ -45,6 +53,7 @@ class Decisions:
     Attributes:
         trips: loop -> the trips that the caller states.
         innermost: of each block, the innermost loop around it.
+        tries: loop that repeats an update by compare-and-swap -> trips of each warp, where these are known and not stated.
         common_jumps: index of a branch that tells rare operands apart -> whether warps without any jump.
         drawn: block -> how many decisions at its end have been drawn.
         stated: block -> probability that a warp does not jump at its end, of those that have been drawn.
@@ -61,6 +70,7 @@ class Decisions:
         self.innermost = flow.innermost()
         self.common_jumps = common_jumps(flow.function.code)
         self.ways_to = Counter(target for block in flow.blocks if block.following is not None for target in block.targets)
+        self.tries: dict[int, Values] = {}
         self.drawn: dict[int, int] = {}
         self.named: dict[Key, Key] = {}  # line -> of its branches whose conditions are not known, the one that a note names
         self.stated: dict[int, float] = {}
@@ -75,6 +85,17 @@ class Decisions:
         if loop is None or loop not in self.trips:
             return False
         return number in self.flow.closing[loop] or (leaving and number in self.flow.leaving[loop])
+
+    def swap(self, number: int, addresses: Values, active: Mask) -> None:
+        """Notes in how many trips each warp makes an update by compare-and-swap: one for each thread that updates one address."""
+        loop = self.innermost[number]
+        if loop is None or loop in self.trips or not retries(self.flow, loop):
+            return
+        if (active & (addresses < 0)).any():
+            self.tries.pop(loop, None)
+            return
+        apart = np.tile(-1 - np.arange(WARP_LANES), len(active) // WARP_LANES)
+        self.tries[loop] = most_alike(np.where(active, addresses, apart).reshape(-1, WARP_LANES))
 
     def jumping(self, number: int, warps: Mask, iterations: Mapping[int, Values]) -> Mask:
         """Returns which of the warps jump, at a branch whose condition is not known, or does not count: bool[warps].
@@ -98,16 +119,17 @@ class Decisions:
         leaves, stays = target not in inside, following not in inside
         if loop is not None and leaves != stays and probability is None:
             closing, leaving = self.flow.closing[loop], self.flow.leaving[loop]
-            if loop in self.trips or number in (self.flow.loops[loop].header, *closing) or leaving == [number]:
-                if loop not in self.trips:
+            trips = self.trips.get(loop, self.tries.get(loop))
+            if trips is not None or number in (self.flow.loops[loop].header, *closing) or leaving == [number]:
+                if trips is None:
                     raise self.trips_are_needed(loop, "its number of trips depends on data, or on an argument that is not given")
                 closes = number in closing
                 if number not in (closing or leaving[:1]):
                     self.notes[f"{self.where(number)}: {_STAYS}"] = None
-                if self.trips[loop] == 0 and closing:
+                if self.trips.get(loop) == 0 and closing:
                     label = loop_keys(self.flow, loop)[-1]
                     raise FrontEndError(f"trips[{label!r}] = 0: warps come to this loop; state the branch before it")
-                over = iterations[loop] >= self.trips[loop] + (not closes)
+                over = iterations[loop] >= trips + (not closes)
                 return warps & (over if leaves else ~over)
             self.notes[f"{self.where(number)}: {_STAYS}"] = None
             return warps & (not leaves)
@@ -166,7 +188,8 @@ class Decisions:
     def trips_are_needed(self, loop: int, why: str) -> FrontEndError:
         """Returns the error that asks for the trips of a loop."""
         where = place(self.function, self.flow.blocks[self.flow.loops[loop].header].code[0])
-        notes = "".join(f"; {note}" for note in notes_of_structures(self.function))
+        notes = f"; {_IS_SWAP}" if retries(self.flow, loop) else ""
+        notes += "".join(f"; {note}" for note in notes_of_structures(self.function))
         if any(one.base == "LDL" for one in self.function.code):
             notes += f"; {_IN_LOCAL_MEMORY}"
         return FrontEndError(f"the loop at {where}: {why}; {how_to_give_trips(self.flow, loop)}{notes}")

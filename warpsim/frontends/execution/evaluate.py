@@ -32,7 +32,7 @@ from warpsim.frontends.launch.keys import are_named_by_address, branches_of_line
 from warpsim.frontends.machine_code.cubin import RESERVED_SHARED_BYTES
 from warpsim.frontends.machine_code.flow import Place
 from warpsim.frontends.machine_code.flow import place as place_in
-from warpsim.frontends.machine_code.memory_instructions import bytes_per_thread, is_update, space_of
+from warpsim.frontends.machine_code.memory_instructions import bytes_per_thread, is_swap, is_update, space_of
 from warpsim.frontends.machine_code.operands import calls_outside, conditions, read, table_of
 from warpsim.frontends.values import NOTHING, UNKNOWN, Values, array, known, one_array
 from warpsim.frontends.waits.async_copies import CopyLog, first_lanes, first_of
@@ -233,6 +233,8 @@ class Evaluator:
         if step.one.base == "BAR" and step.guard is not None:
             add_counts(self.record.made, (number, step.index), warps_of(active))
         if step.accesses:
+            if is_swap(step.one) and active.any():
+                self.decisions.swap(number, for_each(self.addresses_of(step), active), active)
             self._access(number, step, active)
             if sure is not None and (number, step.index) in self.record.accesses:
                 doubtful = self.weights[warps_of(active & ~sure)]

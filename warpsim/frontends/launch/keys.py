@@ -6,16 +6,13 @@ from collections.abc import Mapping
 
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.machine_code.flow import Flow
-from warpsim.frontends.machine_code.memory_instructions import space_of
+from warpsim.frontends.machine_code.memory_instructions import is_swap, space_of
 from warpsim.frontends.machine_code.operands import conditions, guard_of
 from warpsim.frontends.machine_code.sass import MachineInstruction
 from warpsim.kernels.statements import MAX_TRIPS
 
 Key = str | int
 """A loop, a branch or an access: a line of the source, or a label or address."""
-
-_SWAPS = {"CAS", "CAST"}
-"""Suffixes of atomics that compare and swap."""
 
 
 def _lines(flow: Flow, loop: int) -> tuple[list[int], list[int]]:
@@ -49,12 +46,12 @@ def _loops_named(flow: Flow, key: Key) -> list[int]:
     return [loop for loop in found if not flow.gathers(flow.loops[loop].blocks)] or found
 
 
-def _retries(flow: Flow, loop: int) -> bool:
+def retries(flow: Flow, loop: int) -> bool:
     """Whether a loop does nothing but an update by compare-and-swap, again until it succeeds."""
     inside = flow.loops[loop].blocks
     within = [each.blocks for each in flow.loops if each.blocks < inside]
-    words = (flow.function.code[index].opcode.split(".") for block in inside for index in flow.blocks[block].code)
-    return all(map(flow.gathers, within)) and any(word[0].startswith("ATOM") and _SWAPS & {*word} for word in words)
+    code = (flow.function.code[index] for block in inside for index in flow.blocks[block].code)
+    return all(map(flow.gathers, within)) and any(map(is_swap, code))
 
 
 def _stand_apart(flow: Flow, loops: list[int]) -> bool:
@@ -62,7 +59,7 @@ def _stand_apart(flow: Flow, loops: list[int]) -> bool:
 
     Loops of updates by compare-and-swap do not, as each makes one update, however often the source's loop around is unrolled.
     """
-    if all(_retries(flow, loop) for loop in loops):
+    if all(retries(flow, loop) for loop in loops):
         return False
     pairs = [(flow.loops[a], flow.loops[b]) for a in loops for b in loops if _label(flow, a) != _label(flow, b)]
     return any(a.header not in b.blocks and b.header not in a.blocks for a, b in pairs)
@@ -122,7 +119,7 @@ def how_to_give_trips(flow: Flow, loop: int) -> str:
 def _one_by_one(flow: Flow, line: Key, loops: list[int]) -> str:
     """Returns how the trips of several loops of a line are given."""
     there = f"the machine code has {len(loops)} loops of line {line}"
-    if not any(_retries(flow, loop) for loop in loops):
+    if not any(retries(flow, loop) for loop in loops):
         there += ", such as one that is unrolled and one for the rest"
     return f"{there}; give trips={{LABEL: number}} for each: {'; '.join(_described(flow, loop) for loop in loops)}"
 
@@ -131,7 +128,7 @@ def _described(flow: Flow, loop: int) -> str:
     """Returns a loop's label, with its size, which tells how many iterations of the source one trip does."""
     code = [flow.function.code[index] for block in flow.loops[loop].blocks for index in flow.blocks[block].code]
     accesses = sum(space_of(one) is not None for one in code)
-    what = ", an update by compare-and-swap" if _retries(flow, loop) else ""
+    what = ", an update by compare-and-swap" if retries(flow, loop) else ""
     return f"{_label(flow, loop)!r} ({len(code)} instructions, {accesses} of them accesses to memory{what})"
 
 

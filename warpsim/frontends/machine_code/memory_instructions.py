@@ -64,6 +64,11 @@ def is_update(one: MachineInstruction) -> bool:
     return one.base.startswith(("ATOM", "RED"))
 
 
+def is_swap(one: MachineInstruction) -> bool:
+    """Returns whether an instruction updates what is at its addresses if it is what it compares that with."""
+    return one.base.startswith("ATOM") and not {"CAS", "CAST"}.isdisjoint(one.opcode.split("."))
+
+
 def is_widest(one: MachineInstruction) -> bool:
     """Returns whether each thread accesses a whole sector."""
     return _WIDEST in one.opcode.split(".")
