@@ -9,7 +9,7 @@ import pytest
 
 import warpsim as ws
 from tests.support.listings import function
-from warpsim.frontends.accesses.contention import MOST_SECTORS, Contention
+from warpsim.frontends.accesses.contention import MOST_LINES, Contention
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
 from warpsim.frontends.launch.geometry import as_geometry
 from warpsim.frontends.program.convert import Choices, to_kernel
@@ -107,28 +107,28 @@ AFFINE = "IMAD.WIDE R2, R8, 0x4, R2"
 
 
 @pytest.mark.parametrize(
-    ("rows", "launch", "sectors"),
+    ("rows", "launch", "lines"),
     [
         (["RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", 1),
-        (["LOP3.LUT R8, R0, 0xf, RZ, 0xc0, !PT", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", 2),
+        (["LOP3.LUT R8, R0, 0x3f, RZ, 0xc0, !PT", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", 2),
         (["IMAD R8, R9, 0x100, R0", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", None),
         (["IMAD R8, R9, 0x8, RZ", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", None),
-        (["IMAD R8, R9, 0x100, R0", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "1,256", 32),
+        (["IMAD R8, R9, 0x100, R0", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "1,256", 8),
         (["IMAD R8, R0, 0x20, RZ", AFFINE, "RED.E.ADD.STRONG.GPU [R2.64], R5"], "4096,256", None),
     ],
-    ids=["one", "sixteen-words", "all", "one-of-each-block", "a-grid-of-one-block", "too-many"],
+    ids=["one", "sixty-four-words", "all", "one-of-each-block", "a-grid-of-one-block", "too-many"],
 )
-def test_atomics_meet_where_all_blocks_update_the_same_sectors(rows, launch, sectors):
-    assert only(kernel(*rows, launch=launch), "reduction").access.contended_addresses == sectors
+def test_atomics_meet_where_all_blocks_update_the_same_lines(rows, launch, lines):
+    assert only(kernel(*rows, launch=launch), "reduction").access.contended_addresses == lines
 
 
 @pytest.mark.parametrize(
-    ("trips", "step", "sectors"), [(0x400, "0x0", 1), (0x400, "0x20", None), (0x40, "0x20", 64), (0x48, "0x4", 9)]
+    ("trips", "step", "lines"), [(0x400, "0x0", 1), (0x400, "0x80", None), (0x40, "0x80", 64), (0x48, "0x10", 9)]
 )
-def test_atomics_of_a_loop_meet_unless_they_move_far(trips, step, sectors):
+def test_atomics_of_a_loop_meet_unless_they_move_far(trips, step, lines):
     loop = [".L_loop:", "RED.E.ADD.STRONG.GPU [R2.64], R5", f"IADD3 R2, R2, {step}, RZ", "IADD3 R6, R6, 0x1, RZ"]
     found = kernel("MOV R6, RZ", *loop, f"ISETP.GE.AND P1, PT, R6, {trips:#x}, PT", "@!P1 BRA `(.L_loop)")
-    assert only(found, "reduction").access.contended_addresses == sectors
+    assert only(found, "reduction").access.contended_addresses == lines
     assert made(found, "reduction") == trips
 
 
@@ -153,18 +153,18 @@ def test_contended_atomics_take_their_time():
     assert cycles[0] > 32768 * gpu.memory.atomic_interval_cycles > 2 * cycles[1]
 
 
-def test_sectors_that_are_not_known_may_be_any():
+def test_lines_that_are_not_known_may_be_any():
     contention = Contention()
     contention.record(*_threads([0] * 31 + [-1]))
-    assert contention.sectors(1, whole_grid=True) is None
+    assert contention.lines(1, whole_grid=True) is None
     contention = Contention()
-    for first in range(0, MOST_SECTORS + 32, 32):
+    for first in range(0, MOST_LINES + 32, 32):
         contention.record(*_threads(range(first, first + 32)))
-    assert contention.warps is None and contention.sectors(1, whole_grid=True) is None
+    assert contention.warps is None and contention.lines(1, whole_grid=True) is None
 
 
-def _threads(sectors):
-    return np.array(list(sectors), np.int64), np.ones(32, bool)
+def _threads(lines):
+    return np.array(list(lines), np.int64), np.ones(32, bool)
 
 
 def ways(found):

@@ -101,7 +101,7 @@ class Tally:
             atomic: whether the threads update what is at their addresses.
         """
         if atomic:
-            self.contention.record(addresses // SECTOR_BYTES, active.mask)
+            self.contention.record(np.where(addresses < 0, addresses, addresses // LINE_BYTES), active.mask)
         if not len(active.lanes):
             return
         rows, lanes, first, weights = active.rows(addresses), active.lanes, active.first, active.weights

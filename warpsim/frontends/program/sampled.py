@@ -57,5 +57,5 @@ class Sampled:
         return 0.0 if made is None else float((made * found.weights).sum() / (here * found.weights).sum())
 
     def contended(self, tally: Tally) -> int | None:
-        """Returns the number of addresses that all warps update; None: they do not meet. Those of a sector count as one."""
-        return tally.contention.sectors(self.evaluation.block_warps, whole_grid=self.evaluation.whole_grid)
+        """Returns the number of addresses that all warps update; None: they do not meet. Those of a line count as one."""
+        return tally.contention.lines(self.evaluation.block_warps, whole_grid=self.evaluation.whole_grid)
