@@ -90,6 +90,13 @@ def test_a_sum_in_shared_memory_at_an_address_that_is_data_asks_for_its_tries():
         imported(body, "sm_90", (64, 128))
 
 
+def test_a_loop_that_waits_for_the_grid_says_so():
+    source = """#include <cooperative_groups.h>
+    __global__ void k(float *x) { *x = 1; cooperative_groups::this_grid().sync(); x[threadIdx.x + 8] = 2; }"""
+    with pytest.raises(FrontEndError, match=r"give trips=.*, as grid\.sync\(\) does: one trip where no warp has to wait$"):
+        ws.kernels.from_cuda(source, "sm_90", launch=(64, 128), caches="none")
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 def test_bytes_of_a_constant_are_permuted(arch):
     body = """

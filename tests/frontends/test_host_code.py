@@ -495,6 +495,21 @@ def test_a_refusal_says_what_there_is_to_do(tmp_path, source, hint):
 
 
 @pytest.mark.usefixtures("compiler")
+def test_constants_of_single_files_are_computed_from_others():
+    """As nvcc computes them: C++ takes a constant number with a point for none in an expression."""
+    source = """const float width = 3.0f;
+static const double scale = 1.0 / width;
+const float root = sqrt(2.0) * scale;
+__global__ void f(float *x) { const float y = x[0]; x[threadIdx.x] = y * (float)scale NEEDED; }
+int main() { return printf("%f", scale); }"""
+    with pytest.warns(AssumptionWarning, match="is left out: source.cu:3"):
+        kernel = imported(source.replace("NEEDED", ""), "f")
+    assert [one.op for one in kernel.body].count("load") == 1  # no constant is loaded
+    with pytest.raises(CompileError, match=r"write their values, or make them macros \(-D\)\nNVRTC compiles"):
+        imported(source.replace("NEEDED", "* root"), "f")
+
+
+@pytest.mark.usefixtures("compiler")
 def test_integers_of_the_library_are_those_of_device_code():
     """Of members, too, and of names for types; other variables of the library are left out."""
     source = """#include <cstdint>

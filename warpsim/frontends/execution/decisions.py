@@ -20,6 +20,7 @@ from warpsim.frontends.launch.keys import (
     loop_keys,
     retries,
     trips_by_loop,
+    waits_for_others,
 )
 from warpsim.frontends.launch.parameters import notes_of_structures
 from warpsim.frontends.machine_code.flow import place
@@ -39,6 +40,8 @@ _IS_SWAP = (
     "it is an update by compare-and-swap, as of a sum of floating-point numbers in shared memory, and takes as many trips as "
     "threads of a warp update one address, 1 if no two do"
 )
+
+_IS_WAIT = "it loads a word until another warp has stored it, as grid.sync() does: one trip where no warp has to wait"
 
 _STAYS = "no warp leaves the loop early here; state it with probabilities"
 
@@ -188,7 +191,7 @@ class Decisions:
     def trips_are_needed(self, loop: int, why: str) -> FrontEndError:
         """Returns the error that asks for the trips of a loop."""
         where = place(self.function, self.flow.blocks[self.flow.loops[loop].header].code[0])
-        notes = f"; {_IS_SWAP}" if retries(self.flow, loop) else ""
+        notes = f"; {_IS_SWAP}" if retries(self.flow, loop) else f"; {_IS_WAIT}" if waits_for_others(self.flow, loop) else ""
         notes += "".join(f"; {note}" for note in notes_of_structures(self.function))
         if any(one.base == "LDL" for one in self.function.code):
             notes += f"; {_IN_LOCAL_MEMORY}"

@@ -54,6 +54,13 @@ def retries(flow: Flow, loop: int) -> bool:
     return all(map(flow.gathers, within)) and any(map(is_swap, code))
 
 
+def waits_for_others(flow: Flow, loop: int) -> bool:
+    """Whether a loop does nothing but load a word again, past L1, until another warp has stored it."""
+    code = [flow.function.code[index] for block in flow.loops[loop].blocks for index in flow.blocks[block].code]
+    loads = [one for one in code if space_of(one) is not None]
+    return bool(loads) and all(one.base in ("LD", "LDG") and ".STRONG" in one.opcode for one in loads)
+
+
 def _stand_apart(flow: Flow, loops: list[int]) -> bool:
     """Whether two of the loops are different code, and neither stands in the other.
 

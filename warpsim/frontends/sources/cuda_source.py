@@ -85,6 +85,12 @@ _OF_LAMBDA = (
     "(struct F with an operator()), and name that instance, such as 'f<F>'"
 )
 
+_NO_CONSTANT = re.compile(r"error: (?:dynamic initialization is not supported|expression must have a constant value)")
+"""What a log of NVRTC says of a constant that it does not compute."""
+
+_CONSTANT = re.compile(r"^((?:static\s+)?)const(?=\s+(?:float|double)\s+\w+\s*=)", re.MULTILINE)
+"""The word of a constant at file level that may be computed from others; locals stand indented."""
+
 _MOST_LINES = 8
 """Lines that are left out and that a message names, at most."""
 
@@ -132,10 +138,12 @@ def compiled_source(
     flags = [*_ALL_FOR_DEVICE, *flags, *(option for option in options if not _OF_FOLDER.match(option))]
     refused: dict[str, dict[int, str]] = {}
     asked: list[str] = []
-    given, failure = None, ""
+    given, failure, folds = None, "", False
     while True:
         headers = included(text, folder, folders, toolkit, refused, asked)
         of_device, of_host = without_host_code(text, headers.macros, refused.get(short, ()))
+        if folds:
+            of_device = _CONSTANT.sub(r"\1constexpr", of_device)
         device_code = [of_device, *map(decoded, headers.texts.values())]
         has_kernels = any("__global__" in each for each in device_code)
         if failure and (given == (of_device, headers) or not has_kernels):
@@ -161,6 +169,8 @@ def compiled_source(
                 raise CompileError(f"{what}{_templates_there(device_code)}\n{failure}") from None
             if not_there := _NOT_THERE.findall(failure):
                 asked += not_there
+            elif _NO_CONSTANT.search(failure) and not folds:
+                folds = True
             else:
                 _note_refusals(refused, failure, headers.whole)
         else:
@@ -278,15 +288,18 @@ def _what_was_left_out(
     left_out = [f"{file}({line}): {text}" for file, lines in refused.items() for line, text in lines.items()]
     if before := [one for one in left_out if one not in failure]:
         yield f"refused before, and left out: {'; '.join(before[:_MOST_LINES])}"
+    if has_constants := any(map(_NO_CONSTANT.search, left_out)):
+        yield "NVRTC does not compute all constants that nvcc does: write their values, or make them macros (-D)"
     if missing:
         how = "; those of cuRAND come with pip install nvidia-curand" if any(map(_is_of_curand, missing)) else ""
         yield f"headers that are not there, and were taken as empty (-I names their folder): {', '.join(missing)}{how}"
     if outside := {plain_name(symbol): None for symbol in _ELSEWHERE.findall(failure)}:
         yield f"defined in another file, which this one must include: {', '.join(outside)}"
-    names = dict.fromkeys(name or template for name, template in _UNKNOWN.findall(failure))
-    if of_device := [name for name in names if re.search(rf"\b{name}\b(?!\s*<<<)", without_text(of_host))][:_MOST_LINES]:
+    host, unknown = without_text(of_host), dict.fromkeys(name or template for name, template in _UNKNOWN.findall(failure))
+    named = [] if has_constants else [name for name in unknown if re.search(rf"\b{name}\b(?!\s*<<<)", host)]
+    if named:
         how = "__device__ marks what kernels need"
-        yield f"named in what seems to be for the host, and was left out: {', '.join(of_device)}; {how}"
+        yield f"named in what seems to be for the host, and was left out: {', '.join(named[:_MOST_LINES])}; {how}"
     if of_host or missing:
         yield _OF_HOST
 
