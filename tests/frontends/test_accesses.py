@@ -416,6 +416,25 @@ def test_random_places_of_shared_memory_conflict_as_the_mean_of_many(load, ways)
     assert only(found, "smem").ways == ways
 
 
+@pytest.mark.parametrize(
+    ("row", "hits", "contended", "intervals"),
+    [
+        ("LDG.E R6, [R4.64]", (1.0, 1.0), None, None),
+        ("STG.E [R4.64], R6", (0.0, 1.0), None, None),
+        ("RED.E.ADD.STRONG.GPU [R4.64], R6", (0.0, 1.0), 1, None),
+        ("RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R4.64], R6", (0.0, 1.0), 1, 3.4),
+    ],
+)
+def test_one_address_of_all_threads_of_the_grid_can_be_stated(row, hits, contended, intervals):
+    rows = ["IMAD.WIDE R2, R0, 0x4, R2", "LDG.E.64 R4, [R2.64]", "IMAD.SHL.U32 R4, R4, 0x10, RZ", row, "EXIT"]
+    address = f"{16 * (len(INDEX) + 3):#x}"
+    found = to_kernel(function(*INDEX, *rows), as_geometry("64,256"), Choices(patterns={address: "one"}, caches="none"), name="f")
+    one = [each for each, _ in expected_executions(found.body, 8) if each.access is not None][-1]
+    access = one.access
+    assert (access.pattern, access.l1_hit, access.l2_hit, access.contended_addresses) == ("broadcast", *hits, contended)
+    assert (one.cost.update_intervals if one.cost else None) == intervals
+
+
 def test_a_pattern_that_names_no_access_is_told_which_ones_there_are():
     rows = ["IMAD.WIDE R2, R0, 0x4, R2", *AT_RANDOM, "LDS R5, [R4]", "EXIT"]
     with pytest.warns(AssumptionWarning, match="patterns.'9'.: no access with unknown addresses is there; such are at 0x70$"):

@@ -37,8 +37,8 @@ _MAPPINGS = {
     "args": "an argument of the kernel, by name or number (repeatable)",
     "trips": "the number of trips of a loop, named by its line or label, where it depends on data (repeatable)",
     "probabilities": "the probability that a warp does not jump, or makes a predicated access, by line or address (repeatable)",
-    "patterns": "of an access: coalesced, random, broadcast, a number of ways or bytes, or tile:SHAPE:BOX:BYTES of a tensor map, "
-    "by line or address (repeatable)",
+    "patterns": "of an access: coalesced, random, broadcast, one (address for the grid), a number of ways or bytes, or "
+    "tile:SHAPE:BOX:BYTES of a tensor map, by line or address (repeatable)",
 }
 
 _OF_TRITON = {

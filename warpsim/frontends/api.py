@@ -67,10 +67,10 @@ def from_cuda(
             it has no other loop beside it.
         probabilities: branch -> probability that a warp does not jump, where that depends on data, or is to be another one than
             the launch says; by line or address. Or an access under a predicate -> probability that a warp makes it.
-        patterns: access, by line or address -> "coalesced", "random", "broadcast" or an Access, where addresses depend on data;
-            for shared memory also the ways of its bank conflict, for constants how many of them a warp reads, and for a copy by a
-            tensor map its tile, such as "tile:8192x4096:64x128:2" (docs/machine_code.md), its bytes, or an Access with the share
-            that hits L2.
+        patterns: access, by line or address -> "coalesced", "random", "broadcast", "one" (address for the grid) or an Access,
+            where addresses depend on data; for shared memory also the ways of its bank conflict, for constants how many of them
+            a warp reads, and for a copy by a tensor map its tile, such as "tile:8192x4096:64x128:2" (docs/machine_code.md), its
+            bytes, or an Access with the share that hits L2.
         caches: chip, or its name, whose caches decide how often accesses hit; None: one of the architecture; "none": no hits.
         defines: macros, by name.
         options: further options of NVRTC.

@@ -58,8 +58,8 @@ def machine_code(
         trips: loop -> number of trips, where it depends on data; a loop is named by its line or label.
         probabilities: branch, or access under a predicate -> probability that a warp does not jump, or makes the access, where
             that depends on data; by line or address.
-        patterns: access -> "coalesced", "random" or "broadcast", where its addresses depend on data; by line or address. Of
-            shared memory also the ways of a bank conflict, of constants how many of them a warp reads.
+        patterns: access -> "coalesced", "random", "broadcast" or "one", where its addresses depend on data; by line or address.
+            Of shared memory also the ways of a bank conflict, of constants how many of them a warp reads.
         caches: chip whose caches decide how often accesses hit; empty: one of the architecture; "none": no access hits.
         title: one-line description of the kernel.
 

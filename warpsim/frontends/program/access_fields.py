@@ -28,6 +28,9 @@ from warpsim.units import ATOMIC_OPS, LINE_BYTES, SECTOR_BYTES, WARP_LANES
 _NOT_WALKED = {"load": Hits(1.0, 0.0, 0.0), "store": Hits(0.0, 1.0, 0.0)}
 """Hits of local memory where the caches are not walked: L1 has what is loaded, and writes what is stored through to L2."""
 
+_ONE_OF_GRID = "one"
+"""The pattern of an access of all threads of the grid to one address."""
+
 _IN_L1 = ("load", "store")
 """Operation classes whose lines can pass L1 together. No counters tell that of updates and copies."""
 
@@ -114,6 +117,8 @@ class AccessFields:
             if isinstance(named, int):
                 fields["ways"] = named
             else:
+                if op in ATOMIC_OPS and is_sum_of_floats(one.opcode):
+                    cost["update_intervals"] = FLOAT_UPDATE_CYCLES
                 access = named or Access(bytes_per_thread=width)
                 fields["access"] = _with_hits(access, hit, op) if is_local and hit is not None else access
             return
@@ -215,9 +220,12 @@ class AccessFields:
                 return named
             if named == "random" and op == "smem":
                 return random_conflict(bytes_per_thread(one))
+            if named == _ONE_OF_GRID and op != "smem":
+                return _one_of_grid(op, bytes_per_thread(one))
             if named in ("coalesced", "broadcast", "random"):
                 return Access.model_validate({"pattern": named, "bytes_per_thread": bytes_per_thread(one)})
-            allowed = '"coalesced", "broadcast", "random"' + (", a conflict of 1 to 32 ways" if op == "smem" else "")
+            more = "a conflict of 1 to 32 ways" if op == "smem" else f'"{_ONE_OF_GRID}"'
+            allowed = f'"coalesced", "broadcast", "random", {more}'
             raise FrontEndError(f"patterns[{key!r}] = {named!r}: must be {allowed} or an Access")
         return None
 
@@ -232,6 +240,15 @@ class AccessFields:
         where = _place(self.function, self.function.code.index(one))
         what = f"where the accesses {one.opcode} of a warp begin depends on data"
         self.assumed[f"{where}: {what}: each number in memory is taken to name {named}; give patterns"] = None
+
+
+def _one_of_grid(op: str, width: Width) -> Access:
+    """Returns an access of all threads of the grid to one address: it is in L1, or in L2 where that is updated or stored."""
+    contended = 1 if op in ATOMIC_OPS else None
+    of_l1 = op not in ATOMIC_OPS and op != "store"
+    return Access(
+        pattern="broadcast", bytes_per_thread=width, l1_hit=float(of_l1), l2_hit=1.0, contended_addresses=contended
+    )
 
 
 def _is_unknown(tally: Tally) -> bool:
