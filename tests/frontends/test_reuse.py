@@ -252,6 +252,17 @@ def test_blocks_whose_threads_are_apart_by_their_index_are_walked_on_as_many_sms
     assert (table_that_blocks_wrap_around_in("IMAD R10, R0, R1, R10").l2_hit < 0.9) == few
 
 
+def test_a_launch_of_which_some_blocks_have_much_more_to_do_than_those_around_the_middle():
+    """The first 512 of 4,096 blocks execute 600 instructions more before the store, which are too many for all blocks."""
+    index = "--:-:0:-:1 S2R R0, SR_CTAID.X", "--:-:0:-:1 S2R R1, SR_TID.X", "01:-:-:Y:5 IMAD R0, R0, 0x100, R1"
+    guard = "--:-:-:Y:d ISETP.GE.AND P0, PT, R0, c[0x0][0x168], PT", "--:-:-:Y:5 @P0 BRA `(.L_1)"
+    store = ".L_1:", "MOV R3, 0x4", "IMAD.WIDE R2, R0, R3, c[0x0][0x160]", "STG.E [R2.64], R6", "--:-:-:-:5 EXIT"
+    long = ["FADD R6, R6, R6"] * 600
+    found = kernel(*index, *guard, *long, *store, launch="4096,256", arguments={"n": 131072}, caches="a100")
+    (access,) = (one.access for one in only(found, Instruction) if one.op == "store")
+    assert access.l1_hit == access.l2_hit == 0
+
+
 @pytest.mark.parametrize("each_instruction", [False, True])
 def test_a_walk_that_comes_to_no_access_finds_no_hits(each_instruction, monkeypatch):
     """Blocks whose addresses are not affine are executed together, each up to fewer instructions: here 20 of four blocks,

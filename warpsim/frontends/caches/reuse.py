@@ -92,9 +92,9 @@ def hits_of(
         if not recorder.execute_blocks():
             return recorder, {}
         if geometry.blocks * recorder.threads <= _SHARE_OF_SMALL_LAUNCHES * recorder.threads_at_most():
-            recorder = recorder_of(_around(geometry, middle, geometry.blocks))
-            recorder.execute_blocks()
-            return recorder, _walked_as_recorded(recorder, caches, caches.sms, geometry.blocks)
+            whole = recorder_of(_around(geometry, middle, geometry.blocks))
+            if whole.execute_blocks():  # others may have more to execute than those around one, and come to no access
+                return whole, _walked_as_recorded(whole, caches, caches.sms, geometry.blocks)
         if not recorder.calls_by_block(recorder.numbers)[0]:
             return recorder, {}
         if (walked := _walked(given, recorder, recorder_of, caches, wave, middle)) is not None:
@@ -174,7 +174,8 @@ def _estimated(
     by_kind: dict[int, list[Hits]] = {}
     for each, hit in found.items():
         by_kind.setdefault(kind(each), []).append(hit)
-    made = {each: _mean(by_kind[kind(each)]) for each in places if kind(each) in by_kind}
+    means = {one: _mean(several) for one, several in by_kind.items()} if places else {}
+    made = {each: means[kind(each)] for each in places if kind(each) in means}
     for missing, how in ((made.keys(), "as the others do"), (set(places) - made.keys(), "never")):
         if missing:
             what = f"the walk through the caches ends before accesses: they are taken to hit {how}"
