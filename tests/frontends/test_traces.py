@@ -62,6 +62,19 @@ def test_a_trace_is_what_its_warps_executed(tmp_path):
     assert len(trace.rows.place) == 2 * 48 and trace.rows.warp_first[[0, 4, 8]].tolist() == [0, 8, 32]
 
 
+def test_uniform_registers_and_what_follows_the_immediate_are_read(tmp_path):
+    """A tracer of version 6 names uniform registers, and ends lines with a second immediate and `NoVal`."""
+    rows = [
+        "0000 ffffffff 1 R3 S2R 0 0 0 0 NoVal", "0010 ffffffff 1 UR4 S2UR 0 0 0 0 NoVal",
+        "0020 ffffffff 1 R2 IMAD 3 R255 UR4 R3 0 0 0 NoVal", "0030 ffffffff 1 R5 LDG.E 1 R2 4 1 0x7f7b00000000 4 0 0 NoVal",
+        "0040 ffffffff 0 EXIT 0 0 0 0 NoVal",
+    ]  # fmt: skip
+    text = trace_text([[rows]], grid=1, block=32).replace("tracer version = 4", "tracer version = 6")
+    kernel = ws.kernels.from_trace(write_list(tmp_path, text))
+    assert ops(kernel.body) == ["smem", "smem", "imad", "load"]
+    assert kernel.body[2].src == ("v0", "v1")
+
+
 def test_different_paths_become_entries(tmp_path):
     kernel = ws.kernels.from_trace(write_list(tmp_path, copy_trace()))
     assert (kernel.name, kernel.block_warps, kernel.registers_per_thread) == ("copy", 4, 16)
@@ -260,13 +273,14 @@ def test_the_command_line_imports_a_launch(tmp_path, capsys):
 
 DAMAGED = [
     (lambda text: text[: text.rindex("0070")], "ends within warp 3 of block .*: 1 instructions are missing"),
-    (lambda text: text[: text.rindex(" EXIT")], "is no instruction of a trace"),
+    (lambda text: text[: text.rindex(" EXIT")], "is no instruction of a trace: the file ends within this line"),
     (lambda text: text[: text.rindex("#END_TB")], "ends within block"),
     (lambda text: text.replace("-grid dim", "-grid"), "-grid dim"),
     (lambda text: text.replace("(128,1,1)", "(0,1,1)"), "-block dim"),
     (lambda text: text.replace("(128,1,1)", "(64,1,1)"), "warp = 2"),
     (lambda text: text.replace("-kernel name", "-kernel"), "no -kernel name"),
-    (lambda text: text.replace("-nregs = 16", "-nregs = many"), "-nregs = many"),
+    (lambda text: text.replace("-nregs = 16", "-nregs = many"), "line 6: -nregs = many"),
+    (lambda text: text.replace("-nregs = 16\n", ""), "the head has no -nregs"),
     (lambda text: text.replace("grid dim = (6,1,1)", "grid dim = (5,1,1)"), "is not in the grid"),
     (lambda text: text.replace("thread block = 1,", "thread block = 0,"), "is there twice"),
     (lambda text: text.replace("insts = 18", "insts = 19"), "is no instruction"),
@@ -288,7 +302,7 @@ DAMAGED = [
     (lambda text: text.replace("(128,1,1)", "(1,1,128)"), r"line \d+: .*block\.z = 128: must be at most 64"),
     (lambda text: text.replace("0070 ffffffff", "0070 " + "f" * 70_000, 1), r"line 30: a line of more than 65536 bytes"),
     (lambda text: "-" + "k" * 70_000 + text, "line 1: a line of more than 65536 bytes"),
-    (lambda text: "", "-grid dim"),
+    (lambda text: "", "the head has no -grid dim"),
 ]
 
 

@@ -2,9 +2,9 @@
 
 A list (`kernelslist.g`) names the traces of an application's launches in order. A trace (`kernel-1.traceg`, or packed by xz) has
 a head of lines `-key = value`, and then for each thread block `#BEGIN_TB`, `thread block = x,y,z`, for each warp `warp = w`,
-`insts = n` and n instructions, and `#END_TB`. An instruction is (util/tracer_nvbit of accel-sim-framework, versions 1 to 5)
+`insts = n` and n instructions, and `#END_TB`. An instruction is (util/tracer_nvbit of accel-sim-framework, versions 1 to 6)
 
-    [line] PC mask number-of-results [results] opcode number-of-sources [sources] width [form addresses] [immediate]
+    [line] PC mask number-of-results [results] opcode number-of-sources [sources] width [form addresses] [immediates] [values]
 
 with PC and mask in hexadecimal. Addresses are listed for each active thread (form 0), or are the first one and a stride (form 1),
 or the first one and the differences between active threads (form 2).
@@ -165,8 +165,8 @@ class TraceReader:
         self._fields: list[int] = []  # instruction -> number of fields before the width
         self.head = self._read_head()
 
-    def _fail(self, what: str) -> NoReturn:
-        raise FrontEndError(f"{self.path}, line {self.number}: {what}")
+    def _fail(self, what: str, line: int | None = None) -> NoReturn:
+        raise FrontEndError(f"{self.path}, line {self.number if line is None else line}: {what}")
 
     def _lines(self) -> Iterator[bytes]:
         try:
@@ -180,6 +180,7 @@ class TraceReader:
 
     def _read_head(self) -> Head:
         values: dict[str, str] = {}
+        self._line_of: dict[str, int] = {}  # of each key of the head
         self._rows = self._lines()
         for row in self._rows:
             text = row.decode("utf-8", "replace").strip()
@@ -190,7 +191,7 @@ class TraceReader:
             key, equals, value = text.removeprefix("-").partition(" = ")
             if not text.startswith("-") or not equals:
                 self._fail(f"{text[:60]!r} is no line of a trace's head, such as -grid dim = (1,1,1)")
-            values[key.strip()] = value.strip()
+            values[key.strip()], self._line_of[key.strip()] = value.strip(), self.number
         grid, block = (self._triple(values, key) for key in ("grid dim", "block dim"))
         try:
             geometry = as_geometry((grid, block))
@@ -211,16 +212,19 @@ class TraceReader:
         )
 
     def _triple(self, values: dict[str, str], key: str) -> tuple[int, int, int]:
-        text = values.get(key, "")
+        if (text := values.get(key)) is None:
+            self._fail(f"the head has no -{key}")
         found = re.fullmatch(r"\((\d{1,10}),(\d{1,10}),(\d{1,10})\)", text)
         if not found or 0 in map(int, found.groups()):
-            self._fail(f"-{key} = {text[:60]}: must be three numbers from 1, such as (1,1,1)")
+            self._fail(f"-{key} = {text[:60]}: must be three numbers from 1, such as (1,1,1)", self._line_of[key])
         return int(found[1]), int(found[2]), int(found[3])
 
     def _integer(self, values: dict[str, str], key: str, most: int, default: str = "") -> int:
         text = values.get(key, default)
+        if not text:
+            self._fail(f"the head has no -{key}")
         if not text.isdecimal() or int(text) > most:
-            self._fail(f"-{key} = {text[:20]}: must be a number up to {most}")
+            self._fail(f"-{key} = {text[:20]}: must be a number up to {most}", self._line_of[key])
         return int(text)
 
     def warps(self) -> Iterator[WarpTrace]:
@@ -298,7 +302,8 @@ class TraceReader:
         except (ValueError, IndexError, UnicodeDecodeError) as error:
             if isinstance(error, FrontEndError):
                 raise
-            self._fail(f"{row[:60].decode('utf-8', 'replace').strip()!r} is no instruction of a trace")
+            torn = "" if row.endswith(b"\n") else ": the file ends within this line"
+            self._fail(f"{row[:60].decode('utf-8', 'replace').strip()!r} is no instruction of a trace{torn}")
 
     def _read_instruction(self, row: bytes, warp: WarpTrace) -> int:
         words = row.split()
@@ -357,7 +362,7 @@ class TraceReader:
         if any(one.pc == pc for one in self.instructions):
             self._fail(f"the instruction at {pc:#06x} is {opcode} here and another one before")
         names = [word.decode("ascii") for word in (*words[at + 3 : opcode_at], *words[opcode_at + 2 : opcode_at + 2 + sources])]
-        if not all(re.fullmatch(r"R\d{1,3}", name) for name in names):
+        if not all(re.fullmatch(r"U?R\d{1,3}", name) for name in names):
             raise ValueError("registers")
         number = len(self.instructions)
         line = int(words[at - 1]) if self.head.lines else None
