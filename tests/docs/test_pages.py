@@ -112,7 +112,7 @@ def test_the_worked_timeline_is_what_the_machine_does():
     kernel, grid = ws.kernels.listing_3_1(), ws.Launch(blocks=1, block_warps=2)
     trace = ws.Trace(issues=(0, 1000), states=True)
     run = ws.simulate(ws.load_gpu("kepler"), kernel, launch=grid, memory="fixed", trace=trace).isel(replicate=0)
-    assert [row[0].strip("`") for row in rows] == run.line_text.values.tolist()
+    assert [row[0].strip("`") for row in rows] == [line.partition(" # ")[0] for line in run.line_text.values]
     for slot, column in ((0, 2), (1, 4)):
         assert [int(row[column]) for row in rows] == run.issue_cycle[run.issue_slot == slot].values.tolist()
     for line, row in enumerate(rows):

@@ -34,3 +34,8 @@ def test_costs_of_an_instruction_follow_in_brackets():
         "alu r1 [interval 3/2, gap 4]",
         "exit",
     ]
+
+
+def test_comments_follow_as_the_source_lines_of_imported_kernels_do():
+    load = Instruction("load", dst="r1", cost=Cost(gap_cycles=4), comment="scale.cu:6 LDG.E R2, [R2.64]")
+    assert listing(flatten(Kernel(name="x", body=[load]))) == ["load r1 [gap 4] # scale.cu:6 LDG.E R2, [R2.64]", "exit"]

@@ -105,7 +105,7 @@ def test_the_variables_and_their_dimensions(traced: xr.Dataset) -> None:
             assert traced[declared.name].dims == declared.dims
             assert traced[declared.name].attrs == declared.attrs
     assert set(traced.data_vars) - set(plain.data_vars) == {v.name for v in schema.TRACE_VARIABLES} - {"occupancy_over_time"}
-    assert traced["line_text"].values[[0, -1]].tolist() == ["alu r1", "exit"]
+    assert traced["line_text"].values[[0, -1]].tolist() == ["alu r1 # MOV R1, c[0x0][0x44]", "exit"]
     assert traced["time"].attrs["units"] == "cycles"
 
 

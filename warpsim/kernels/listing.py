@@ -1,7 +1,8 @@
 """Formats a flat program as text, with one line for each step.
 
 Costs that an instruction has of its own follow in brackets, as in `alu r1 <- r2 [interval 3/2, gap 4]`, behind the mbarrier that
-it names, as in `smem arrives empty`.
+it names, as in `smem arrives empty`. Behind `#` follows its comment, which is the source line and the machine instruction in an
+imported kernel.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def _text(step: Step, registers: tuple[str, ...]) -> str:
     words += [f"{role} {name}" for role, name in named.items() if name is not None]
     if step.instruction.cost is not None:
         words.append(f"[{cost_text(step.instruction.cost)}]")
+    if step.instruction.comment:
+        words.append(f"# {step.instruction.comment}")
     return " ".join(words)
 
 
