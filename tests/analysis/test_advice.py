@@ -112,6 +112,16 @@ def test_a_grid_that_ends_keeps_its_blocks():
     assert ds.gain.sel(change="no memory latency") > 1.5
 
 
+def test_lines_at_which_warps_wait_and_for_which(mix):
+    """A repetition of 657 cycles: the first add waits for the load, 513 cycles after its issue, and all others for 18."""
+    assert list(mix.line_text.values[1:3]) == ["  load r1 <- r1", "  alu r1 <- r1 # FADD R1, R1, R2"]
+    at, caused = (657 * mix[name].sel(state="long_scoreboard").values for name in ("line_share", "line_caused_share"))
+    assert at == pytest.approx([0, 0, 512, *[0] * 9])
+    assert caused == pytest.approx([0, 512, *[0] * 10])
+    assert (657 * mix.line_share.sel(state="wait", line=[1, 3, 9]).values) == pytest.approx([17] * 3)
+    np.testing.assert_allclose(mix.line_share.sum("line"), mix.warp_share)
+
+
 def test_one_replicate_has_no_interval():
     ds = advise(FERMI, kernels.chain("alu"), warps=8, **{**SMALL, "replicates": 1})
     assert np.isnan(ds.gain_low[1:]).all() and np.isnan(ds.rate_low)

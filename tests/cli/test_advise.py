@@ -57,6 +57,17 @@ def test_the_simulation_is_the_headline_and_contradictions_are_marked():
     assert "Believe the simulation" in page
 
 
+def test_lines_of_the_kernel_at_which_warps_wait(capsys):
+    assert cli.main([*POINT, "--replicates", "1", "--memory", "fixed"]) == 0
+    output = capsys.readouterr().out
+    header, *rows = output[output.index("program line") :].split("\n\n")[0].splitlines()
+    assert header.split("  ")[0] == "program line (shares of the warp-cycles)"
+    assert len(rows) == 5
+    load, add = rows[:2]
+    assert load.startswith("1: load r1 <- r1") and re.search(r" 78%$", load)
+    assert add.startswith("2: alu r1 <- r1 # FADD") and re.search(r"78% +long_scoreboard +3%$", add)
+
+
 def test_the_headline_tells_launches_of_as_many_warps_apart():
     ds = xr.Dataset(
         {

@@ -31,8 +31,9 @@ from warpsim.models.parts.counts import counts
 from warpsim.models.sim_2012 import gpuperf
 from warpsim.results.schema import STATES, coordinate_attrs, labels
 from warpsim.results.statistics import interval, paired_difference
-from warpsim.simulation.api import Arrays, builder_arguments, simulate_point
+from warpsim.simulation.api import Arrays, builder_arguments, simulate_point, trace_point
 from warpsim.simulation.point import Point, make_point
+from warpsim.simulation.trace import Trace
 from warpsim.units import NEEDED_FRACTION
 
 AS_IT_IS = "as it is"
@@ -156,6 +157,10 @@ def advise_point(
         Over `saving_of`, the four benefits of Sim et al.: `saving`, the largest share of the time that each could save. Over
         `state`: `warp_share`, the warp states of the original. Over `model`: `model_rate`, its throughput.
 
+        Over `line`, the program lines of the original, with `line_text`, in which the source line of a kernel from machine code
+        stands, and over `state`: `line_share`, the share of all warp-cycles by the line that warps have before them, and
+        `line_caused_share`, the same by the line that caused them (docs/traces.md).
+
         Attributes: `per` ("warp" or "repetition"), `fraction`, and `not_covered`, which says why Sim et al. do not cover the
         kernel, or is "". Their values are NaN if they do not cover the kernel.
 
@@ -192,6 +197,7 @@ def advise_point(
             **_estimate_variables(advised, at_advised, counted.total, per),
             **_gain_variables(found, rates, by_model, costs),
             **_present_variables(simulated[0], rates, by_model, per),
+            **_line_variables(point, threads),
             **_limiter_variables(point, costs),
         },
         attrs={
@@ -204,6 +210,7 @@ def advise_point(
         },
     )
     ds["state"].attrs = coordinate_attrs("state")
+    ds["line"].attrs, ds["line_text"].attrs = coordinate_attrs("line"), coordinate_attrs("line_text")
     ds["change"].attrs = {"units": "1", "long_name": "change"}
     ds["model"].attrs = coordinate_attrs("model")
     ds["author"].attrs = {"units": "1", "long_name": "author of a model"}
@@ -311,6 +318,21 @@ def _present_variables(arrays: Arrays, rates: xr.DataArray, by_model: xr.DataArr
         "rate_low": quantity(rate["low"].values, per, "lower bound of simulated throughput"),
         "rate_high": quantity(rate["high"].values, per, "upper bound of simulated throughput"),
         "model_rate": quantity(by_model.isel(change=0, drop=True), per, "throughput by a model"),
+    }
+
+
+def _line_variables(point: Point, threads: int) -> dict[str, xr.DataArray]:
+    """Returns at which program lines of the original the warp-cycles are, and which lines cause them."""
+    arrays, lines = trace_point(point, Trace(states=True), threads)
+    at, caused = (arrays[name].sum(axis=0) for name in ("line_warp_cycles", "line_caused_warp_cycles"))
+    coords = {"line": lines["line"], "line_text": lines["line_text"], "state": list(STATES)}
+    columns = {
+        "line_share": (at, "share of warp-cycles, by program line"),
+        "line_caused_share": (caused, "share of warp-cycles, by the program line that caused them"),
+    }
+    return {
+        name: quantity(xr.DataArray(cycles / at.sum(), dims=("line", "state"), coords=coords), "1", text)
+        for name, (cycles, text) in columns.items()
     }
 
 

@@ -34,8 +34,9 @@ _BENEFITS = {
     "b_serial": "no serialization",
     "b_fp": "essential work only",
 }
-_STATES_SHOWN = 3
-_WIDTH = 110
+_STATES_SHOWN, _LINES_SHOWN = 3, 5
+_LEAST_SHOWN = 0.01  # of the warp-cycles, for a program line
+_WIDTH, _LINE_WIDTH = 110, 72
 _LEGEND = (
     "Gains are ratios of work per cycle, with half the width of their 95 % intervals. Volkov 2016 and Sim et al. 2012 predict "
     "the gain of the same change; the limit is the largest gain that Sim et al. allow for its kind of change. ILP is "
@@ -118,6 +119,8 @@ def _page(point: Point, ds: xr.Dataset) -> str:
         "",
         _facts(ds),
         "",
+        _lines(ds),
+        "",
         _changes(ds),
         "",
         *_filled(_LEGEND),
@@ -160,9 +163,9 @@ def _or_none(warps: float) -> str:
 
 
 def _share(ds: xr.Dataset, warps: int, block_warps: int | None = None) -> str:
-    """Returns the share of the peak that a launch attains; left out, `block_warps` is that of the smallest blocks simulated."""
+    """Returns the share of the peak that a launch attains; left out, `block_warps` is that with which it attains most."""
     same = (ds.trial_warps == warps) & (True if block_warps is None else ds.trial_block_warps == block_warps)
-    return f"{_attained(ds.isel(trial=int(same.values.argmax())))} %"
+    return f"{_attained(ds.isel(trial=int(ds.share.where(same, -1.0).values.argmax())))} %"
 
 
 def _attained(trial: xr.Dataset) -> str:
@@ -223,6 +226,24 @@ def _facts(ds: xr.Dataset) -> str:
         *([("could be saved", f"at most, of the time, by Sim et al.: {_savings(ds)}")] if covered else []),
         ("warps are", ", ".join(f"{state} {share:.0%}" for share, state in shares if share > 0)),
     ])  # fmt: skip
+
+
+def _lines(ds: xr.Dataset) -> str:
+    """Returns a table of the program lines at which warps wait most, or for which they do."""
+    from warpsim.views.text_table import text_table
+
+    waits, waits_for = ds.line_share.drop_sel(state="selected"), ds.line_caused_share.drop_sel(state=["selected", "not_selected"])
+    at, caused = (each.sum("state").values for each in (waits, waits_for))
+    longest = sorted(range(ds.sizes["line"]), key=lambda line: -max(at[line], caused[line]))[:_LINES_SHOWN]
+    rows = [
+        (
+            textwrap.shorten(f"{line}: {ds.line_text.values[line]}", _LINE_WIDTH, placeholder=" ..."),
+            f"{at[line]:.0%}", str(waits.state.values[int(waits.values[line].argmax())]) if at[line] >= _LEAST_SHOWN else "",
+            f"{caused[line]:.0%}",
+        )
+        for line in sorted(longest) if max(at[line], caused[line]) >= _LEAST_SHOWN
+    ]  # fmt: skip
+    return text_table(rows, ("program line (shares of the warp-cycles)", "wait at it", "mostly", "wait for it"))
 
 
 def _by_model(values: xr.DataArray) -> Iterator[tuple[str, float]]:
