@@ -151,7 +151,12 @@ def checks(prepared: tuple[dict[str, tuple[Any, Any]], list[Any]]) -> dict[str, 
         found[name] = getattr(test_mbarriers, f"test_{name}")
     found["a gap that ends with the phase"] = partial(test_mbarriers.test_a_gap_that_ends_with_the_phase_is_the_wait, 9)
     deadlocks = test_mbarriers.TestDeadlocks()
-    for name in ("a_barrier_and_an_mbarrier", "a_warp_that_runs_too_far_ahead", "more_arrivals_than_a_phase_has"):
+    for name in (
+        "a_barrier_and_an_mbarrier",
+        "a_phase_that_has_begun_lacks_one_arrival",
+        "a_warp_that_runs_too_far_ahead",
+        "more_arrivals_than_a_phase_has",
+    ):
         found[name] = getattr(deadlocks, f"test_{name}")
     found["full buffers"] = partial(test_fetch.test_a_buffer_stays_full_once_all_lines_are_there, 6)
     found["loads among stores"] = test_writes.test_stores_delay_the_loads_among_them

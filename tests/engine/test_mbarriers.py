@@ -176,6 +176,11 @@ class TestDeadlocks:
         with pytest.raises(DeadlockError, match="wait for each other"):
             run(Kernel(name="stuck", body=body, mbarriers=(Mbarrier(name="full", arrivals=2),)))
 
+    def test_a_phase_that_has_begun_lacks_one_arrival(self) -> None:
+        later = Instruction("alu", cost=Cost(gap_cycles=50))
+        with pytest.raises(DeadlockError, match="wait for each other"):
+            run(kernel([Instruction("alu", arrives="full"), AWAIT], [later, AWAIT], Mbarrier(name="full", arrivals=2)))
+
     def test_a_warp_that_runs_too_far_ahead(self) -> None:
         """Its 33rd arrival would need room for a phase beside 32 that others have not completed."""
         ahead = [Loop(body=[Instruction("alu", arrives="full")], trips=40)]
