@@ -118,7 +118,7 @@ class Tally:
         self.sectors += float((weights * sectors).sum())
         self.lines += float((weights * lines).sum())
         if atomic:
-            self.updates += float((weights * most_alike(np.where(lanes, rows, -1 - np.arange(WARP_LANES)))).sum())
+            self.updates += float((weights * most_alike(rows, lanes)).sum())
         if self.tallied < _MOST_TALLIED:
             self.tallied += 1
             for row, weight in zip(np.where(lanes, relative, -1), weights, strict=True):
@@ -155,9 +155,9 @@ def _distinct(rows: Addresses) -> NDArray[np.int64]:
     return np.asarray(1 + (np.diff(ordered, axis=1) != 0).sum(axis=1))
 
 
-def most_alike(rows: Addresses) -> NDArray[np.int64]:
-    """Returns for each row how often its most frequent number occurs."""
-    alike = np.diff(np.sort(rows, axis=1), axis=1) == 0
+def most_alike(rows: Addresses, lanes: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns for each warp, a row, how often the most frequent number of some of its lanes occurs; of none, 1."""
+    alike = np.diff(np.sort(np.where(lanes, rows, -1 - np.arange(WARP_LANES)), axis=1), axis=1) == 0
     run = most = np.zeros(len(rows), np.int64)
     for column in alike.T:
         run = (run + 1) * column

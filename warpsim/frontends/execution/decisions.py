@@ -97,8 +97,7 @@ class Decisions:
         if (active & (addresses < 0)).any():
             self.tries.pop(loop, None)
             return
-        apart = np.tile(-1 - np.arange(WARP_LANES), len(active) // WARP_LANES)
-        self.tries[loop] = most_alike(np.where(active, addresses, apart).reshape(-1, WARP_LANES))
+        self.tries[loop] = most_alike(addresses.reshape(-1, WARP_LANES), active.reshape(-1, WARP_LANES))
 
     def jumping(self, number: int, warps: Mask, iterations: Mapping[int, Values]) -> Mask:
         """Returns which of the warps jump, at a branch whose condition is not known, or does not count: bool[warps].

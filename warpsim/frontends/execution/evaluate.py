@@ -241,9 +241,9 @@ class Evaluator:
                 self.record.accesses[number, step.index].doubtful += float(doubtful.sum())
         found = self._results(step) if step.effect else {}
         if self.watches:
-            known = {name for name, value in found.items() if (value != UNKNOWN).any()}
+            with_values = {name for name, value in found.items() if (value != UNKNOWN).any()}
             for watch in self.watches:
-                watch.follow(step.one, step.results, known)
+                watch.follow(step.one, step.results, with_values)
         bases = self.bases
         made_up = bases.results(step, state, found) if step.results and bases is not None else {}
         if bases is not None and bases.rewrites is not None:

@@ -145,14 +145,13 @@ def compiled_source(
         if folds:
             of_device = _CONSTANT.sub(r"\1constexpr", of_device)
         device_code = [of_device, *map(decoded, headers.texts.values())]
-        has_kernels = any("__global__" in each for each in device_code)
+        has_kernels, all_host = any("__global__" in each for each in device_code), f"{headers.of_host}\n{of_host}"
         if failure and (given == (of_device, headers) or not has_kernels):
-            left_out = f"{headers.of_host}\n{of_host}"
-            hints = [*_what_was_left_out(refused, failure, headers.missing, left_out), *_where_it_is_included(folder, short)]
+            hints = [*_what_was_left_out(refused, failure, headers.missing, all_host), *_where_it_is_included(folder, short)]
             hints += [] if has_kernels else [f"there is no kernel (__global__) in {short} or its headers"]
             raise CompileError("\n".join([failure, *hints])) from None
         given = of_device, headers
-        all_host, macros = f"{headers.of_host}\n{of_host}", {**headers.macros, **macros_of(text)}
+        macros = {**headers.macros, **macros_of(text)}
         instances = _instances(function, kernel_templates(device_code), all_host, macros, device_code)
         names = "".join(f"\nusing namespace {space};" for space in namespaces_used(all_host, device_code))
         brought = [f"-include={name}" for name, use in _BY_NAME.items() if any(use.search(each) for each in device_code)]
