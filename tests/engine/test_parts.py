@@ -274,6 +274,7 @@ class Between(NamedTuple):
     clock: Any
     accesses: Any
     arrivals: Any
+    far_arrivals: Any
     free_accesses: Any
     taken: Any
     due: Any
@@ -286,7 +287,7 @@ def test_requests_are_due_by_arrival_then_by_entry(steps: list[tuple[float, int]
     """Enters requests, of three two at one time, some time after the present cycle, and serves up to a later cycle each time."""
     room = 3 * len(steps) + 1
     state = Between(
-        *(np.zeros(n, dtype).view(np.recarray) for n, dtype in ((1, CLOCK), (room, ACCESS), (room, ARRIVAL))),
+        *(np.zeros(n, dtype).view(np.recarray) for n, dtype in ((1, CLOCK), (room, ACCESS), (room, ARRIVAL), (room, ARRIVAL))),
         np.arange(room, dtype=np.int32),
         *(np.zeros(room, ARRIVAL).view(np.recarray) for _ in range(2)),
         np.zeros(MOST_PARTS, np.int32),
@@ -305,8 +306,12 @@ def test_requests_are_due_by_arrival_then_by_entry(steps: list[tuple[float, int]
             assert (arrival.time, arrival.server) == heapq.heappop(waiting)
         now += cycles
         assert not waiting or waiting[0][0] >= now
-        assert state.clock[0].waiting == state.clock[0].accesses == len(waiting)
-        assert state.clock[0].next_arrival == (int(waiting[0][0]) if waiting else FOREVER)
+        clock = state.clock[0]
+        assert clock.waiting + clock.far == clock.accesses == len(waiting)
+        assert (state.arrivals[: clock.waiting].time < clock.far_from).all()
+        assert (state.far_arrivals[: clock.far].time >= clock.far_from).all()
+        soonest = int(waiting[0][0]) if waiting else FOREVER
+        assert clock.next_arrival == soonest or (clock.waiting == 0 and now <= clock.next_arrival < soonest < FOREVER)
         assert not state.in_part.any()
 
 

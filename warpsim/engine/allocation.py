@@ -115,6 +115,7 @@ def allocate(machine: Machine, *, issues: int = 0, lives: int = 0, changes: int 
         transitions=transitions,
         accesses=records(waiting, ACCESS),
         arrivals=records(waiting, ARRIVAL),
+        far_arrivals=records(waiting, ARRIVAL),
         taken=records(waiting, ARRIVAL),
         due=records(waiting, ARRIVAL),
         in_part=np.zeros(MOST_PARTS, np.int32),
@@ -192,12 +193,13 @@ def enlarged(machine: Machine, state: State) -> State:
         state = state._replace(outgoing=outgoing, order=np.empty(len(outgoing), np.int64))
     asked = machine.details.requests[state.outgoing.step[: clock.outgoing]].sum()
     before = size = len(state.arrivals)
-    while size < clock.waiting + asked:
+    while size < clock.waiting + clock.far + asked:
         size *= 2
     more = np.arange(before, size, dtype=np.int32)
     return state._replace(
         accesses=_longer(state.accesses, size),
         arrivals=_longer(state.arrivals, size),
+        far_arrivals=_longer(state.far_arrivals, size),
         free_accesses=np.concatenate([state.free_accesses, more]),
         taken=records(size, ARRIVAL),
         due=records(size, ARRIVAL),

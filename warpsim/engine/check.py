@@ -205,10 +205,13 @@ def _under_way(state: State, steps: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _verify_waiting(state: State) -> None:
     """Checks the requests between the stages of memory: none of them should have been served."""
     clock = state.clock[0]
-    waiting = state.arrivals[: clock.waiting]
+    near, far = state.arrivals[: clock.waiting], state.far_arrivals[: clock.far]
+    _require((near["time"] < clock.far_from).all() and (far["time"] >= clock.far_from).all(), "near requests and others differ")
+    waiting = np.concatenate([near, far])
     _require((waiting["time"] >= clock.cycle).all(), "a request between the stages should have been served")
     first = int(waiting["time"].min(initial=FOREVER))
-    _require(clock.next_arrival == first, f"the next request arrives in cycle {first}, not {clock.next_arrival}")
+    is_known = clock.next_arrival == first or (clock.next_arrival < first < FOREVER and len(near) == 0)
+    _require(is_known, f"the next request arrives in cycle {first}, not {clock.next_arrival}")
     _require(not state.in_part.any(), "a window has left counts of requests")
     places = _open_accesses(state)
     unserved = np.bincount(waiting["access"], minlength=len(state.accesses))

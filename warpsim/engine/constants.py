@@ -130,6 +130,7 @@ NEVER_WRITTEN = -(1 << 40)  # cycle at which a register was ready that the warp 
 BINS = 4096  # bins of equal probability in a table of quantiles
 FINE_BINS, COARSE_BINS, COARSE_WIDTH = 4096, 4096, 64  # of the latency histogram, in cycles
 MOST_PARTS = 8192  # of the cycles of a window, into which requests between the stages of memory are sorted
+NEAR_WINDOWS = 8  # as long as the latest one, in which requests between the stages arrive that are near
 WAITING_OF_SM = 128  # requests between the stages for which there is room at first, for each SM of the chip
 NOBODY = -1  # no step, no lane, no access, no request
 BY_REGISTER, AT_THE_END = -1, -2  # what has a warp wait for a load: an instruction that names its register, or its end

@@ -194,8 +194,10 @@ CLOCK = in_whole_lines(
         ("end", "i8"),  # cycle: of that window
         ("served", "i8"),  # cycle before which all requests of that window have been served
         ("accesses", "i8"),  # between the stages of memory
-        ("waiting", "i8"),  # requests between the stages
-        ("next_arrival", "i8"),  # cycle in which the first of them arrives at stage 2; FOREVER: there is none
+        ("waiting", "i8"),  # requests between the stages that are near
+        ("far", "i8"),  # and those that are not
+        ("far_from", "i8"),  # cycle before which near ones arrive at stage 2, and no others
+        ("next_arrival", "i8"),  # cycle before which no request arrives there; FOREVER: there is none
         ("noted", "i8"),  # 1: the accesses of the slice in this window have been noted for its echoes
         ("next_echo", "i8"),  # cycle before which no echo has anything to do
         ("pool_room", "i8"),  # transitions for which a pool has room, a power of 2
@@ -345,7 +347,8 @@ class State(NamedTuple):
     in_cycle: Array  # int64[LONGEST_WINDOW]: accesses by cycle, while they are sorted
     order: Array  # int64[n]: those of these that are served next, in the order in which they issued
     accesses: Records  # ACCESS[q]: those between the stages
-    arrivals: Records  # ARRIVAL[q]: their requests, in the order in which they were sent
+    arrivals: Records  # ARRIVAL[q]: their requests that are near, in the order in which they were sent
+    far_arrivals: Records  # ARRIVAL[q]: the others, likewise
     taken: Records  # ARRIVAL[q]: those that arrive in a window, in that order
     due: Records  # ARRIVAL[q]: the same by time
     in_part: Array  # int32[MOST_PARTS]: requests by part of a cycle, while they are sorted

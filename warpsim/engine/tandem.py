@@ -1,21 +1,21 @@
 """Between the two stages of the memory model `queue`: requests that wait for the time at which they arrive at stage 2.
 
-They wait in the order in which they were sent. At the end of a window those are taken out that have arrived, and sorted: into
-parts of a cycle, so many that there are few in one, and there by time. An access keeps its place in `State.accesses` until all of
-its requests have been served. docs/model.md, section 5.
+They wait in the order in which they were sent. Those that arrive after the next few windows wait apart, so that a window looks at
+few. At its end those are taken out that have arrived, and sorted: into parts of a cycle, so many that there are few in one, and
+there by time. An access keeps its place in `State.accesses` until all of its requests have been served. docs/model.md, section 5.
 """
 
 import numpy as np
 
 from warpsim.engine.bits import at
-from warpsim.engine.constants import FOREVER, MOST_PARTS, NOBODY
+from warpsim.engine.constants import FOREVER, MOST_PARTS, NEAR_WINDOWS, NOBODY
 from warpsim.jit.decorators import inline
 
 
 @inline
 def takes(state, requests):
     """Returns whether there is room for so many more requests."""
-    return state.clock[0].waiting + requests <= len(state.arrivals)
+    return state.clock[0].waiting + state.clock[0].far + requests <= len(state.arrivals)
 
 
 @inline
@@ -45,8 +45,12 @@ def send(state, place, time, server):
     cycle = np.int64(time)
     access.served = max(access.served, cycle)
     clock.next_arrival = min(clock.next_arrival, cycle)
-    put(state.arrivals, clock.waiting, time, place, server)
-    clock.waiting += 1
+    if cycle < clock.far_from:
+        put(state.arrivals, clock.waiting, time, place, server)
+        clock.waiting += 1
+    else:
+        put(state.far_arrivals, clock.far, time, place, server)
+        clock.far += 1
 
 
 @inline
@@ -76,11 +80,27 @@ def take_due(state, begin, end):
     """
     if state.clock[0].next_arrival >= end:
         return 0
+    if state.clock[0].far_from < end:
+        bring_near(state, end + NEAR_WINDOWS * (end - begin))
     count = take(state, end)
     parts = parts_of_cycle(end - begin, count)
     sort_by_part(state, begin, (end - begin) * parts, parts, count)
     sort_within_parts(state, count)
     return count
+
+
+@inline
+def bring_near(state, until):
+    """Has the requests that arrive before a cycle wait with those that are near; the others move up."""
+    clock, kept = state.clock[0], 0
+    for number in range(clock.far):
+        arrival = state.far_arrivals[at(number)]
+        time, place, server, is_near = arrival.time, arrival.access, arrival.server, arrival.time < until
+        put(state.arrivals, clock.waiting, time, place, server)
+        put(state.far_arrivals, kept, time, place, server)
+        clock.waiting += is_near
+        kept += not is_near
+    clock.far, clock.far_from = kept, until
 
 
 @inline
@@ -99,6 +119,8 @@ def take(state, end):
         kept += not is_due
     for number in range(kept):
         soonest = min(soonest, state.arrivals[at(number)].time)
+    if kept == 0 and clock.far > 0:
+        soonest = clock.far_from
     clock.waiting, clock.next_arrival = kept, np.int64(soonest)
     return count
 
