@@ -114,11 +114,13 @@ class Tally:
                 return
         full = rows if active.is_full else np.where(lanes, rows, rows[np.arange(len(rows)), first][:, None])
         relative = full - (full.min(axis=1) // LINE_BYTES * LINE_BYTES)[:, None]
+        if atomic:
+            self.updates += float((weights * most_alike(rows, lanes)).sum())
+        if active.is_full and np.array_equal(relative[1:], relative[:-1]):  # as in most accesses
+            relative, lanes, weights = relative[:1], lanes[:1], weights.sum(keepdims=True)
         sectors, lines = _sectors_and_lines(relative.tobytes())
         self.sectors += float((weights * sectors).sum())
         self.lines += float((weights * lines).sum())
-        if atomic:
-            self.updates += float((weights * most_alike(rows, lanes)).sum())
         if self.tallied < _MOST_TALLIED:
             self.tallied += 1
             for row, weight in zip(np.where(lanes, relative, -1), weights, strict=True):

@@ -71,11 +71,12 @@ class Bases:
     def __init__(self, rewrites: Rewrites | None = None) -> None:
         self.values: dict[str, Values] = {}
         self.rewrites = rewrites
+        self._blocks: Values | None = None
 
     def copy(self) -> Bases:
         """Returns what goes on by itself."""
         other = Bases(None if self.rewrites is None else self.rewrites.copy())
-        other.values = dict(self.values)
+        other.values, other._blocks = dict(self.values), self._blocks
         return other
 
     @contextmanager
@@ -139,8 +140,11 @@ class Bases:
 
     def _loaded(self, step: Step, state: State) -> dict[str, Values]:
         """Returns what a load is taken to return to the warps whose threads load from one address."""
-        with self.instead(state):
-            where = np.broadcast_to(state.address(step.addresses[0]), state.active.shape)
+        sure = np.broadcast_to(state.address(step.addresses[0]), state.active.shape)
+        where = sure
+        if not self.values.keys().isdisjoint(step.inputs):
+            with self.instead(state):
+                where = np.broadcast_to(state.address(step.addresses[0]), state.active.shape)
         shared = _alike(where, state.active) & ~((where < 0) & state.active).reshape(-1, WARP_LANES).any(axis=1)
         if windows.is_generic(step.one):
             own = (windows.within(where, "local", array(0)) >= 0) & state.active
@@ -149,9 +153,8 @@ class Bases:
             return {}
         lanes, words = np.repeat(shared, WARP_LANES), written(step.one)
         first = state.active.reshape(-1, WARP_LANES).argmax(axis=1) + np.arange(0, len(where), WARP_LANES)
-        x, y, z = (np.broadcast_to(state.special[f"SR_CTAID.{letter}"], where.shape)[first] for letter in "XYZ")
-        blocks = np.where(in_shared(step.one, where)[first], x + _APART * (y + _APART * z), UNKNOWN)
-        sure, where = (np.broadcast_to(each, where.shape)[first] for each in (state.address(step.addresses[0]), where))
+        blocks = np.where(in_shared(step.one, where)[first], self._blocks_of_warps(state), UNKNOWN)
+        sure, where = sure[first], where[first]
         found = {}
         for name in step.results:
             size = 8 if name in step.wide else min(WORD_BYTES, bytes_per_thread(step.one))
@@ -161,6 +164,13 @@ class Bases:
             numbers = _made_up(size, where + begin, blocks, times) >> 8 * (word - begin) & MASK
             found[name] = np.where(lanes, np.repeat(numbers, WARP_LANES), UNKNOWN)
         return found
+
+    def _blocks_of_warps(self, state: State) -> Values:
+        """Returns a number for the block of each warp, which differs between neighbours: int64[warps]."""
+        if self._blocks is None:
+            x, y, z = (np.broadcast_to(state.special[f"SR_CTAID.{letter}"], state.active.shape) for letter in "XYZ")
+            self._blocks = (x + _APART * (y + _APART * z))[::WARP_LANES]
+        return self._blocks
 
     def _chosen(self, step: Step, state: State, made_up: Mapping[str, Values]) -> dict[str, Values]:
         """Returns the result of an instruction that chooses a value by numbers that are made up, as `made_up` has it."""

@@ -307,10 +307,11 @@ class Evaluator:
         tally = self.record.accesses.get(place)
         if tally is None:
             tally = self.record.accesses[place] = Tally()
-        self._record(step, space, self.addresses_of(step), active, tally)
+        where = self.addresses_of(step)
+        self._record(step, space, where, active, tally)
         add_counts(self.record.made, place, self._active(active).warps)
         if step.role != "bulk":
-            self._record_distances(place, step, space, active)
+            self._record_distances(place, step, space, where, active)
         if not windows.is_generic(step.one) or not step.addresses:
             return
         generic = for_each(self.state.address(step.addresses[0]), active)
@@ -340,11 +341,11 @@ class Evaluator:
             where = interleaved(for_each(where, active), bytes_per_thread(step.one))
         tally.record(where, self._active(active), atomic=is_update(step.one))
 
-    def _record_distances(self, place: Place, step: Step, space: str | None, active: Mask) -> None:
+    def _record_distances(self, place: Place, step: Step, space: str | None, known: Values, active: Mask) -> None:
         """Counts the addresses of warps of which it is not known where they begin, but the distances of the threads' ones."""
         if self.bases is None or not step.addresses or self.bases.values.keys().isdisjoint(read(step.one)):
             return
-        unknown = warps_of(active & (self.addresses_of(step) < 0))
+        unknown = warps_of(active & (known < 0))
         with self.bases.instead(self.state):
             where = self.addresses_of(step)
         here = active & np.repeat(unknown & ~warps_of(active & (where < 0)), WARP_LANES)
