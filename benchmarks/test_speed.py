@@ -99,7 +99,8 @@ def test_options_of_the_core(benchmark, chip, options, part):
     simulated(benchmark, make_point(gpu, kernel, warps=32, replicates=1, warmup=1_000, cycles=cycles, **slice_of))
 
 
-IMPORTED = ["copy", "vector_add", "stencil", "matmul_16", "matmul_outputs", "softmax", "layer_norm", "histogram"]
+IMPORTED = ["copy", "vector_add", "stencil", "matmul_16", "matmul_outputs", "matmul_tensor", "softmax", "layer_norm", "histogram"]
+IMPORTED += ["reduction", "permute", "transpose_naive", "transpose_shared"]
 
 
 def with_options_of_imports(gpu, kernel):

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from warpsim.analysis.advice_changes import Change, changes
+from warpsim.analysis.advice_models import potential, rates_by_model, savings, work
 from warpsim.analysis.estimates import SIM, VOLKOV, Estimate, estimates
 from warpsim.analysis.occupancy_search import Needed, OccupancySearch, Trial, all_launches, warps_held
 from warpsim.arguments import check_fraction
@@ -25,10 +25,9 @@ from warpsim.hardware.sections import SLICE_SMS
 from warpsim.kernels import Kernel
 from warpsim.kernels.files import as_kernel
 from warpsim.kernels.iteration import stores_run_free
-from warpsim.models import NotCoveredError, volkov
+from warpsim.models import volkov
 from warpsim.models.parts.common import quantity
 from warpsim.models.parts.counts import counts
-from warpsim.models.sim_2012 import gpuperf
 from warpsim.results.schema import STATES, coordinate_attrs, labels
 from warpsim.results.statistics import interval, paired_difference
 from warpsim.simulation.api import Arrays, builder_arguments, simulate_point, trace_point
@@ -180,14 +179,12 @@ def advise_point(
     target = needed.any_size if needed.trial is None else needed.trial
     found = [Change(AS_IT_IS, point), *changes(point, None if target is None else target.launch)]
     simulated = [_simulated(change.point, search) for change in found]
-    work = np.stack([_work(change, arrays["ipc"]) for change, arrays in zip(found, simulated, strict=True)])
-    if not (work > 0).all():
-        raise ValueError(_idle(point, found[int(np.argmin(work.min(axis=1)))].name))
+    worked = np.stack([work(change, arrays["ipc"]) for change, arrays in zip(found, simulated, strict=True)])
+    if not (worked > 0).all():
+        raise ValueError(_idle(point, found[int(np.argmin(worked.min(axis=1)))].name))
     names = np.array([change.name for change in found], dtype=np.dtypes.StringDType())
-    rates = xr.DataArray(work, dims=("change", "replicate"), coords={"change": names})
-    by_volkov = np.array([_by_volkov(change) for change in found])
-    by_sim, costs, why = _all_by_sim(found, departure_delay)
-    by_model = xr.DataArray(np.stack([by_sim, by_volkov]), dims=("model", "change"), coords={"model": labels([SIM, VOLKOV])})
+    rates = xr.DataArray(worked, dims=("change", "replicate"), coords={"change": names})
+    by_model, costs, why = rates_by_model(found, departure_delay)
     counted = counts(point.gpu, point.kernel, block_warps=point.launch.block_warps)
     per = f"{counted.per}s/cycle/SM"
     ds = xr.Dataset(
@@ -290,7 +287,7 @@ def _gain_variables(
     gains = (paired_difference(rates, "change", relative=True) + 1).reindex(change=names, fill_value=1.0)
     mean, low, high = (gains[name].reset_coords(drop=True) for name in ("mean", "low", "high"))
     predicted = by_model / by_model.isel(change=0)
-    limits = np.array([_potential(costs, change.benefit) for change in found])
+    limits = np.array([potential(costs, change.benefit) for change in found])
     columns = {
         "gain": (mean, "simulated gain"),
         "gain_low": (low, "lower bound of simulated gain"),
@@ -303,7 +300,7 @@ def _gain_variables(
         "benefit": (
             mean.copy(data=np.array([change.benefit for change in found], dtype=object)), f"potential benefit by {SIM}"
         ),
-        "saving": (_savings(costs), f"largest share of the time that could be saved, by {SIM}"),
+        "saving": (savings(costs), f"largest share of the time that could be saved, by {SIM}"),
     }
     return {name: quantity(values, "1", text) for name, (values, text) in columns.items()}
 
@@ -354,53 +351,3 @@ def _simulated(point: Point, search: OccupancySearch) -> Arrays:
     if replace(point, launch=search.point.launch) == search.point:
         return search.trial(point.launch).arrays
     return simulate_point(point, threads=search.threads, streams=search.streams)
-
-
-def _work(change: Change, ipc: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the rate of the original's warps (repetitions) per cycle and SM, of each replicate or of a model."""
-    point = change.point
-    each = counts(point.gpu, point.kernel, block_warps=point.launch.block_warps).total
-    found: NDArray[np.float64] = ipc.sum(axis=-1) / each * change.copies
-    return found
-
-
-def _by_volkov(change: Change) -> float:
-    point = change.point
-    ds = volkov.throughput(
-        point.gpu, point.kernel, warps=warps_held(point, point.launch), block_warps=point.launch.block_warps
-    )
-    return float(_work(change, ds.ipc.values))
-
-
-def _all_by_sim(found: list[Change], departure_delay: float | None) -> tuple[NDArray[np.float64], xr.Dataset | None, str]:
-    """Returns the rates by Sim et al., the costs and benefits of the original, and why they do not cover the kernel."""
-    rates = np.full(len(found), np.nan)
-    costs, why = None, ""
-    for number, change in enumerate(found):
-        point = change.point
-        arguments: dict[str, Any] = {
-            "warps": warps_held(point, point.launch),
-            "block_warps": point.launch.block_warps,
-            "departure_delay": departure_delay,
-        }
-        try:
-            ds = gpuperf.throughput(point.gpu, point.kernel, **arguments)
-            rates[number] = _work(change, ds.ipc.values)
-            costs = gpuperf.benefits(point.gpu, point.kernel, **arguments) if number == 0 else costs
-        except NotCoveredError as error:
-            why = why or str(error)
-    return rates, costs, why
-
-
-def _savings(costs: xr.Dataset | None) -> xr.DataArray:
-    names = list(gpuperf.BENEFITS)
-    shares = [np.nan if costs is None else float(costs[name] / costs.t_exec) for name in names]
-    return xr.DataArray(shares, dims="saving_of", coords={"saving_of": names})
-
-
-def _potential(costs: xr.Dataset | None, benefit: str) -> float:
-    """Returns the gain if a change realized a benefit of Sim et al. in full."""
-    if costs is None or not benefit:
-        return float("nan")
-    time, saved = float(costs.t_exec), float(costs[benefit])
-    return time / (time - saved) if saved < time else float("inf")
