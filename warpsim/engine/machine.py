@@ -43,6 +43,7 @@ CHIP = np.dtype(
         ("tick", "i8"),  # ticks per cycle, such that every interval is a whole number of them
         ("tick_factor", "u8"),  # in place of a division by it: the high half of a product with this number (`units.cycle_of`),
         ("tick_shift", "u8"),  # and the bits by which that is shifted to the right
+        ("contended", "i8"),  # of the refusable classes, those that what other schedulers issue can have refused
         ("policy", "i8"),  # Policy
         ("circular", "i8"),  # 1: of its warps, those behind the one that issued last go first
         ("greedy", "i8"),  # 1: the one that issued last goes first, then the others by age
@@ -238,7 +239,7 @@ class Machine(NamedTuple):
     operands: Array  # int32[n]: for each step the registers that it names and that may not be ready, those that it reads first
     classes: Records  # CLASS[C]: operation classes
     latency_to: Array  # int64[C * C]: by writer and consumer, the cycles that the consumer sees more than the writer's latency
-    refusing: Array  # int64[n]: the classes that are refusable
+    refusing: Array  # int64[n]: the classes that are refusable, the contended ones first
     reads: Any  # READS[S or 0]
     hints: Any  # HINT[S or 0]
     addresses: Any  # int32[S, or 0 without fetch]: of a step that issues

@@ -49,7 +49,7 @@ from warpsim.engine.mbarriers import has_mbarriers
 from warpsim.engine.places import scheduler_at, slot_in, warp_in
 from warpsim.engine.schedulers import drawn, ranks_alone_decide
 from warpsim.engine.timetable import move_on, next_event
-from warpsim.engine.units import accepts, carry_over, precedence, refused_now, unit_open_from, user_of
+from warpsim.engine.units import accepts, carry_over, precedence, refused_now, unit_open_from
 from warpsim.jit.decorators import inline
 
 
@@ -259,8 +259,7 @@ def note_refusals(machine, state, sm, s, cycle):
 
     Others cannot take its own units and queues. When these refuse is noted when it issues.
     """
-    for i in range(len(machine.refusing)):
+    for i in range(machine.chip[0].contended):
         op = machine.refusing[at(i)]
-        facts = machine.classes[at(op)]
-        if (facts.access > 0 or user_of(facts, s) < 0) and not accepts(machine, state, sm, s, op, cycle):
+        if not accepts(machine, state, sm, s, op, cycle):
             refused_now(machine, state, sm, s, op, cycle)

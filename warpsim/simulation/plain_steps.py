@@ -15,7 +15,10 @@ from warpsim.simulation.readiness import behind_control
 
 
 def find_refusable(machine: Machine) -> NDArray[np.int64]:
-    """Fills in which classes can be refused by their unit or by a limit of the SM, after `precompute_waits`; returns them."""
+    """Fills in which classes can be refused by their unit or by a limit of the SM, after `precompute_waits`.
+
+    Returns them; first come those that are refused to a scheduler by what others issue.
+    """
     chip, program = machine.chip[0], machine.program
     kind, op = program["kind"], program["op"]
     instructions = kind < Kind.LOOP_BEGIN
@@ -29,7 +32,10 @@ def find_refusable(machine: Machine) -> NDArray[np.int64]:
         alike = instructions & (unit == classes["unit"][number])
         waiting = classes["queue"][number] > 0
         refusable[number] = at_limit or contended or waiting or late[alike].any() or _may_pair_in_unit(machine, alike)
-    return np.flatnonzero(refusable)
+    refusing = np.flatnonzero(refusable)
+    contended = ((classes["own_unit"] == 0) & (classes["queue"] == 0) | (classes["access"] > 0))[refusing]
+    machine.chip["contended"] = np.count_nonzero(contended)
+    return np.concatenate([refusing[contended], refusing[~contended]])
 
 
 def find_plain_steps(machine: Machine) -> None:
