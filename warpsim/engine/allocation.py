@@ -150,7 +150,8 @@ def _make_idle(machine: Machine, state: State) -> None:
     state.clock["stuck_cycle"] = FOREVER
     state.fetchers["last"], state.fetchers["lines_there"] = NOBODY, FOREVER
     of_sms, of_schedulers = np.asarray(state.sms), np.asarray(state.schedulers)
-    of_sms["index"], of_sms["last_served"], of_sms["constants"] = np.arange(len(of_sms)), NOBODY, FOREVER
+    of_sms["index"], of_sms["last_served"] = np.arange(len(of_sms)), NOBODY
+    of_sms["constants"] = of_sms["next_leave"] = FOREVER
     of_sms["first_index"] = np.arange(len(of_sms)) << chip.slot_bits
     of_sms["first_scheduler"] = np.arange(len(of_sms)) * chip.schedulers
     of_sms["last_issue"] = np.tile(np.arange(MAX_SCHEDULERS) - MAX_SCHEDULERS, UNITS)

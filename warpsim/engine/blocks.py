@@ -168,6 +168,7 @@ def retire_warp(machine, state, sm, slot, warp, last, end):
         vacate(machine, state, sm, slot, warp, seat.block, last)
     else:
         sm.draining |= bit(slot)
+        sm.next_leave = min(sm.next_leave, last)
         sm.next_event = min(sm.next_event, last)
     if seat.live == 0 and seat.unresolved == 0:
         clock.last_retire = max(clock.last_retire, seat.retire)
@@ -194,7 +195,10 @@ def vacate(machine, state, sm, slot, warp, block, last):
 @inline
 def vacate_drained(machine, state, sm, end):
     """Empties the slots of the warps whose last accesses return before the end of the window."""
+    if sm.next_leave >= end:
+        return
     draining = sm.draining
+    sm.next_leave = FOREVER
     while draining != NONE:
         slot = first(draining)
         draining = rest(draining)
@@ -203,6 +207,8 @@ def vacate_drained(machine, state, sm, end):
         if last < end:
             sm.draining &= ~bit(slot)
             vacate(machine, state, sm, slot, warp, seat_of(machine, state, sm, slot).block, last)
+        else:
+            sm.next_leave = min(sm.next_leave, last)
 
 
 # Barriers

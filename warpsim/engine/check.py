@@ -78,6 +78,8 @@ def _verify_warps(machine: Machine, state: State, sm: np.record) -> None:
     _require(sm.answered == 0, f"SM {sm.index}: warps have not been told about their requests")
     _require(sm.last_served == NOBODY, f"SM {sm.index}: accesses have been served, but not noted")
     requested = _under_way(state, (machine.program.kind == Kind.LOAD) | (machine.details.drain >= 0))
+    leave = [int(_end_of(warp.wait)) - 1 for slot, warp in _slots(machine, state, sm) if int(sm.draining) >> slot & 1]
+    _require(sm.next_leave == min(leave, default=FOREVER), f"SM {sm.index}: a warp leaves in another cycle than {sm.next_leave}")
     for slot, warp in _slots(machine, state, sm):
         name = f"SM {sm.index}, slot {slot}"
         scheduler = state.schedulers[sm.first_scheduler + slot % chip.schedulers]

@@ -70,6 +70,7 @@ SM = in_whole_lines(
         ("begin", "i8"),  # cycle from which its lanes count: the start of its window
         ("next_event", "i8"),  # cycle before which nothing happens on it
         ("next_start", "i8"),  # cycle before which no block starts on it; FOREVER: none is to start
+        ("next_leave", "i8"),  # cycle in which the first of the draining warps leaves; FOREVER: there is none
         ("constants", "i8"),  # cycle from which its warps have the constants that they read first; FOREVER: no block has started
         ("free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which a unit is free; a unit of the SM stands at scheduler 0
         ("data_free", "i8", UNITS * MAX_SCHEDULERS),  # tick from which its data stage is free, in the same places

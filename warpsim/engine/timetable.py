@@ -50,7 +50,7 @@ def move_on(machine, state, sm, begin):
 def next_event(machine, state, sm):
     """Returns the cycle before which nothing happens on an SM until its requests are served."""
     chip = machine.chip[0]
-    event = sm.next_start
+    event = min(sm.next_start, sm.next_leave)
     for s in range(chip.schedulers):
         scheduler = scheduler_at(state, sm, s)
         soonest = number(foremost(load(scheduler.wakes)))
@@ -62,8 +62,4 @@ def next_event(machine, state, sm):
         far = rest(far)
         scheduler = scheduler_at(state, sm, chip.scheduler_of[at(slot)])
         event = min(event, max(end_of(state.warps[at(sm.first_index + slot)].wait), scheduler.next_issue))
-    draining = sm.draining
-    while draining != NONE:
-        event = min(event, end_of(state.warps[at(sm.first_index + first(draining))].wait) - 1)
-        draining = rest(draining)
     return event
