@@ -41,6 +41,10 @@ _HOLDS, _HOLDS_SINCE = "IMAD.WIDE", 80
 simulator of Huerta et al. (2025) is configured so, and the next instruction of a warp waits 0.9 cycles longer than after others
 (A100; on a T4 it does not)."""
 
+_PASS_PARTS = 960
+"""Parts in which mean passes of shared memory are counted: halves, thirds and fifths, as many as a `Cost` takes. They are ticks
+of a cycle, of which there may be many more (`simulation.limits`)."""
+
 
 def gap_after(one: MachineInstruction, after: Mapping[str, int] = AFTER) -> int:
     """Returns the cycles to the next issue of the warp after an instruction with control fields; `after` is as `AFTER`."""
@@ -62,6 +66,11 @@ def unit_costs(one: MachineInstruction, arch: int, interval: Fraction | float | 
 def in_quarters(value: float) -> str:
     """Returns a number that is above 0 in quarters, so that intervals and passes need few ticks of a cycle."""
     return str(Fraction(max(1, round(value * 4)), 4))
+
+
+def mean_passes(value: float) -> Fraction:
+    """Returns a mean number of passes of shared memory, above 0, as a `Cost` takes it."""
+    return Fraction(max(1, round(value * _PASS_PARTS)), _PASS_PARTS)
 
 
 def is_sum_of_floats(opcode: str) -> bool:

@@ -15,7 +15,7 @@ from warpsim.frontends.launch.tiles import Tile
 from warpsim.frontends.machine_code.flow import Flow, Place
 from warpsim.frontends.machine_code.flow import place as _place
 from warpsim.frontends.machine_code.memory_instructions import Width, bytes_per_thread, is_widest, space_of
-from warpsim.frontends.machine_code.opcode_costs import FLOAT_UPDATE_CYCLES, in_quarters, is_sum_of_floats
+from warpsim.frontends.machine_code.opcode_costs import FLOAT_UPDATE_CYCLES, in_quarters, is_sum_of_floats, mean_passes
 from warpsim.frontends.machine_code.sass import MachineInstruction
 from warpsim.frontends.program.sampled import SPREAD, Sampled
 from warpsim.frontends.waits.async_copies import CopyLog, bulk_of
@@ -128,7 +128,10 @@ class AccessFields:
                 fields["ways"] = conflict_degree(rows, width)
                 return
         elif tally is not None and op == "smem":
-            ways = round(ways_of(one, tally))
+            mean = ways_of(one, tally)
+            ways = round(mean)
+            if (passes := mean_passes(mean)) != ways:
+                cost["passes"] = passes
             if ways != conflict_degree(addresses, width):
                 fields["ways"] = ways
                 return

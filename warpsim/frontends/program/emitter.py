@@ -20,7 +20,7 @@ from warpsim.frontends.launch.tiles import Tile
 from warpsim.frontends.machine_code.flow import Flow, Place
 from warpsim.frontends.machine_code.flow import place as _place
 from warpsim.frontends.machine_code.memory_instructions import space_of
-from warpsim.frontends.machine_code.opcode_costs import gap_after, in_quarters, unit_costs
+from warpsim.frontends.machine_code.opcode_costs import gap_after, mean_passes, unit_costs
 from warpsim.frontends.machine_code.opcodes import ASSUMED_SLEEP_NS, MATRIX_OPS, matrix_work, notes_of_unlisted, opcodes, sleep_ns
 from warpsim.frontends.machine_code.operands import conditions, register_slots
 from warpsim.frontends.machine_code.sass import MachineInstruction
@@ -255,9 +255,9 @@ class Emitter:
 
 def _made_at_times(one: Instruction, share: float) -> Instruction:
     """Returns an access to shared memory of which this share is made: all take the pipeline, with the mean number of passes."""
-    ways = one.ways if one.access is None else ways_of_pattern(one.access)
-    own = {} if one.cost is None else one.cost.model_dump(exclude_none=True)
-    return one.model_copy(update={"cost": Cost(**own | {"passes": in_quarters(share * ways)})})
+    cost, ways = one.cost or Cost(), one.ways if one.access is None else ways_of_pattern(one.access)
+    passes = mean_passes(share * float(cost.passes or ways))
+    return one.model_copy(update={"cost": cost.model_copy(update={"passes": passes})})
 
 
 @lru_cache(maxsize=4096)
