@@ -81,6 +81,22 @@ def test_a_list_may_name_a_place_in_another_list():
     assert shape(last(*ROW, *again, *row, "LDG.E R4, [R2.64]", times=2))[0] == "coalesced"
 
 
+NEXT_OF_LIST = {
+    "index": ["IMAD.WIDE R6, R8, R5, c[0x0][0x160]", "LDG.E R8, [R6.64]"],
+    "index of a structure": ["IMAD R3, R8, 0x3, RZ", "IMAD.WIDE R6, R3, R5, c[0x0][0x160]", "LDG.E R8, [R6.64+0x4]"],
+    "pointer": ["LDG.E.64 R6, [R6.64]"],
+    "pointer behind another one": ["LDG.E.64 R6, [R6.64+0x8]"],
+}
+
+
+@pytest.mark.parametrize("rows", NEXT_OF_LIST.values(), ids=NEXT_OF_LIST.keys())
+def test_elements_of_a_list_that_name_the_next_one_are_all_others(rows):
+    begin = ["MOV R5, 0x4", "MOV R8, RZ", "MOV R10, RZ", "MOV R6, c[0x0][0x160]", "MOV R7, c[0x0][0x164]", ".L_loop:"]
+    end = ["IADD3 R10, R10, 0x1, RZ", "ISETP.GE.AND P0, PT, R10, 0x3e8, PT", "@!P0 BRA `(.L_loop)"]
+    one = last(*begin, *rows, *end, launch="1,32", said="of a warp begin depends on data")
+    assert (one.access.l1_hit, one.access.l2_hit) == pytest.approx((0.0, 0.0), abs=0.01)
+
+
 def test_pointers_from_memory_begin_lines():
     rows = ["S2R R0, SR_TID.X", "S2R R9, SR_CTAID.X", "IMAD.WIDE R6, R9, 0x8, RZ", "IADD3 R6, P0, R6, c[0x0][0x160], RZ"]
     rows += ["IADD3.X R7, R7, c[0x0][0x164], RZ, P0, !PT", "LDG.E.64 R8, [R6.64]", "LEA R2, P1, R0, R8, 0x2"]

@@ -48,6 +48,10 @@ of a sparse matrix do. It is odd, so that multiples of a number begin wherever t
 _PAGE_BYTES = 1 << 14
 """Distance of pointers that are made up."""
 
+_GOLDEN, _SCATTERED_BITS = 0x9E3779B97F4A7C15, 25
+"""Odd number by which places are multiplied that are made up themselves, modulo 2^64, and the upper bits of the product that are
+the number there: any of so many that thousands follow one another until one comes back, and pointers stay before all arrays."""
+
 _REWRITTEN_APART, _PARTS_APART, _MOST_APART = 0x9E3779B1, 0x85EBCA6B, (1 << 30) - 1
 """Distances of numbers that a word of shared memory holds one after another, and of those that begin parts of it with
 `_MOST_OF_BLOCK` numbers; both modulo 2^30, over which multiples of them are spread."""
@@ -161,7 +165,7 @@ class Bases:
             word = words.index(name) * WORD_BYTES
             begin = word // size * size
             times = array(0) if self.rewrites is None else self.rewrites.times(np.where(sure < 0, UNKNOWN, sure + begin))
-            numbers = _made_up(size, where + begin, blocks, times) >> 8 * (word - begin) & MASK
+            numbers = _made_up(size, where + begin, blocks, times, is_known=sure >= 0) >> 8 * (word - begin) & MASK
             found[name] = np.where(lanes, np.repeat(numbers, WARP_LANES), UNKNOWN)
         return found
 
@@ -256,24 +260,33 @@ def _alike(values: Values, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(((rows == first[:, None]) | ~lanes).all(axis=1))
 
 
-def _made_up(size: int, where: Values, blocks: Values, times: Values) -> Values:
+def _made_up(size: int, where: Values, blocks: Values, times: Values, *, is_known: NDArray[np.bool_]) -> Values:
     """Returns the numbers that memory is taken to hold for warps that load from one address each.
 
-    They are in the order of the addresses, as in a list that names each row once. Each block's shared memory has its own, and
-    others each time when it has been stored. Numbers of 32 bits and less are any, so that a row begins where its length lets it;
-    those of 32 bits are far from each other. Those of 64 bits may be pointers, and are taken to begin pages.
+    They are in the order of the addresses, as in a list that names each row once, and scattered where the addresses are made up,
+    too, as in a list whose elements name the next one. Each block's shared memory has its own, and others each time when it has
+    been stored. Numbers of 32 bits and less are any, so that a row begins where its length lets it; those of 32 bits are far from
+    each other. Those of 64 bits may be pointers, and are taken to begin pages.
 
     Args:
         size: bytes of a number.
         where: address in memory.
         blocks: whose shared memory that is; negative of other memory.
         times: how often a number of shared memory has been stored.
+        is_known: whether the address is known; otherwise it follows from numbers that are made up.
     """
     part, of_part = divmod(windows.of_block(where) // size, _MOST_OF_BLOCK + 1)
-    numbers = np.where(blocks < 0, where // size & _MOST, of_part + blocks * (_MOST_OF_BLOCK + 1))
+    of_memory = np.where(is_known, where // size & _MOST, _scattered(where // size))
+    numbers = np.where(blocks < 0, of_memory, of_part + blocks * (_MOST_OF_BLOCK + 1))
     apart = np.where(blocks < 0, 0, part * _PARTS_APART + times * _REWRITTEN_APART & _MOST_APART)
     if size > WORD_BYTES:
         return (numbers + apart) * _PAGE_BYTES
     if size == WORD_BYTES:
         return (numbers * _WORDS_APART & MASK >> 4) + apart
     return numbers + apart & (_MOST_OF_A_BYTE if size == 1 else _MOST_OF_TWO)
+
+
+def _scattered(places: Values) -> Values:
+    """Returns numbers that differ from place to place as if by chance."""
+    product = (places + 1).astype(np.uint64) * np.uint64(_GOLDEN)
+    return (product >> np.uint64(64 - _SCATTERED_BITS)).astype(np.int64)
