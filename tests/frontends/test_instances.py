@@ -133,6 +133,15 @@ def test_instances_with_arguments_that_the_host_does_not_say_are_left_out():
 
 
 @pytest.mark.usefixtures("compiler")
+def test_instances_of_types_that_are_not_there_leave_the_others():
+    """Those of a library that is missing, whose other arguments are macros, which NVRTC expands."""
+    source = """#define WIDTH 4
+    template <typename T, int N> __global__ void f(T *x) { x[N] = N; }
+    int main() { library y; f<at::Half, WIDTH><<<1, 32>>>(nullptr); f<float, WIDTH><<<1, 32>>>(nullptr); }"""
+    assert imported(source, "f") == imported(source, "f<float, 4>")
+
+
+@pytest.mark.usefixtures("compiler")
 def test_a_kernel_of_a_namespace_whose_arguments_are_constants_of_the_function_that_launches_it():
     source = """namespace demo {
     template <int TILE, typename T> __global__ void fill(T *x) { for (int i = 0; i < TILE; i++) x[i * 1024 + threadIdx.x] = i; }
@@ -283,3 +292,6 @@ def test_a_template_of_which_the_host_deduces_the_arguments_is_named():
         assert imported(source).name == "clear"
     with pytest.raises(FrontEndError, match=r"args\['n'\]: sum has no such parameter"):
         imported(source, "sum<float>", args={"n": 1})
+    several = f"{source}\n__global__ void last(float *out) {{ *out = 0; }}"
+    with pytest.raises(FrontEndError, match=r"several; name one of: clear, last; or an instance of a template: sum<class T>$"):
+        imported(several)

@@ -65,8 +65,8 @@ _ERROR = re.compile(r"(?:^|: )([^:\n]+)\((\d+)\): (error: .*)", re.MULTILINE)
 _NAMES = "__nv_name_map"
 """The file to which NVRTC's errors belong where it does not find an instance that is asked for."""
 
-_NO_INSTANCE = re.compile(r'Input name expression was: "([^"]*)"')
-"""What a log of NVRTC says of an instance whose arguments it does not know."""
+_NO_INSTANCE = re.compile(r"^\s*#pragma nv_mangled_name (.+)$", re.MULTILINE)
+"""The line that a log of NVRTC cites for an instance whose arguments it does not know."""
 
 _NOT_THERE = re.compile(r'cannot open source file "([^"\n]+)"')
 """What a log of NVRTC says of a header that it is not given."""
@@ -203,14 +203,21 @@ def _with_templates(error: FrontEndError, function: str | None, sources: Sequenc
         kernels = f"; functions there: {', '.join(sorted(there))}" if there else ""
         return FrontEndError(f"{what}: {how} of {_declared(function, templates[function])}{kernels}")
     message = f"{error}{_OF_LAMBDA if is_for_lambda else ''}"
+    if function is None and not has_none and (others := {name: templates[name] for name in templates if name not in there}):
+        return type(error)(f"{message}; or an instance of a template: {_listed(others)}")
     return type(error)(message + (_templates_there(sources) if has_none and templates else ""))
 
 
 def _templates_there(sources: Iterable[str]) -> str:
     """Returns the templates of kernels in some texts, for a message."""
-    found = [_declared(name, parameters) for name, parameters in sorted(template_parameters(sources).items())]
+    return f"; templates there: {_listed(template_parameters(sources)) or 'none'}"
+
+
+def _listed(templates: Mapping[str, Sequence[str]]) -> str:
+    """Returns templates with their parameters, as many as a message names."""
+    found = [_declared(name, parameters) for name, parameters in sorted(templates.items())]
     more = f" and {len(found) - _MOST_LINES} more" if len(found) > _MOST_LINES else ""
-    return f"; templates there: {', '.join(found[:_MOST_LINES]) or 'none'}{more}"
+    return ", ".join(found[:_MOST_LINES]) + more
 
 
 def _declared(name: str, parameters: Sequence[str]) -> str:
