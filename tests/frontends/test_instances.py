@@ -214,6 +214,24 @@ def test_types_that_headers_of_other_libraries_bring():
 
 
 @pytest.mark.usefixtures("compiler")
+def test_types_of_the_library_of_the_host_that_structures_name():
+    source = """struct Pair {
+        float x, y;
+        friend std::ostream& operator<<(std::ostream& to, const Pair& it) { return to << it.x << ", " << it.y; }
+    };
+    std::istream& operator>>(std::istream& from, Pair& it);
+    __global__ void fill(Pair *pairs) {
+        using Raw = std::aligned_storage<8, 8>::type;
+        auto both = [](float x) -> std::tuple<float, float> { return {x, std::get<0>(std::make_tuple(2 * x))}; };
+        auto [x, y] = both(threadIdx.x);
+        Pair it = {x, y};
+        reinterpret_cast<Raw *>(pairs)[threadIdx.x] = reinterpret_cast<Raw &>(it);
+    }
+    int main() { Pair *it; cudaMalloc(&it, 256); fill<<<1, 32>>>(it); }"""
+    assert [one.access.bytes_per_thread for one in imported(source).body if one.op == "store"] == [8]
+
+
+@pytest.mark.usefixtures("compiler")
 def test_a_type_that_a_macro_of_a_missing_library_chooses_is_asked_for():
     source = """#include <torch/extension.h>
     template <typename T, int N> __global__ void relu(T *x) { for (int i = 0; i < N; i++) if (x[i] < T(0)) x[i] = T(0); }

@@ -129,6 +129,7 @@ def test_functions_are_found_by_their_plain_names():
     names = ["_Z7softmaxPKfPfi", "_ZN2nn4normEv", "main_kernel"]
     assert plain_name(names[0]) == "softmax" and plain_name(names[1]) == "norm" and plain_name(names[2]) == "main_kernel"
     assert plain_name("_Z9julia_bb_13CuDeviceArrayI5Int32E") == "julia_bb_"  # types follow the name
+    assert plain_name("_ZNK4renv6Camera2atEff") == "at"  # a method that changes nothing
     assert pick_function(names, "softmax", "x") == names[0]
     assert pick_function(names[2:], None, "x") == "main_kernel"
     with pytest.raises(FrontEndError, match=r"function = 'f': is not in x.*main_kernel, norm, softmax"):

@@ -118,7 +118,7 @@ def _divided(symbol: str) -> tuple[list[str], str]:
     if not symbol.startswith("_Z"):
         return [symbol], ""
     nested = symbol.startswith("_ZN")  # of several names the last one; otherwise types follow the first one
-    rest = symbol.removeprefix("_Z").removeprefix("N")
+    rest = symbol.removeprefix("_Z").removeprefix("N").removeprefix("K")  # K: a method that changes nothing
     names = []
     while found := re.match(r"\d+", rest):
         name, rest = _counted(rest, found)

@@ -42,13 +42,15 @@ _REFERENCES = "texture_references.h"
 _BY_NAME = {
     "cuda_fp16.h": re.compile(r"\b(?:__)?half2?\b"),
     "cuda_bf16.h": re.compile(r"\b(?:__)?nv_bfloat162?\b"),
+    "iosfwd": re.compile(r"\bstd::[io]stream\b"),
     "limits": re.compile(r"\bstd::numeric_limits\b"),
     _REFERENCES: re.compile(r"\btexture\s*<"),
     "thrust/pair.h": re.compile(r"\bthrust::(?:make_)?pair\b"),
     "thrust/tuple.h": re.compile(r"\bthrust::(?:make_)?tuple\b"),
+    "tuple": re.compile(r"\bstd::(?:(?:make_)?tuple|tie)\b"),
     "type_traits": re.compile(
-        r"\bstd::(?:is_|enable_if|conditional|decay|remove_|add_|make_(?:un)?signed|common_type|underlying_type|void_t|integral_"
-        r"|true_type|false_type)"
+        r"\bstd::(?:is_|aligned_storage|enable_if|conditional|decay|remove_|add_|make_(?:un)?signed|common_type|underlying_type|void_t"
+        r"|integral_|true_type|false_type)"
     ),
 }
 """Headers that those of other libraries bring, or that CUDA had, and the names that tell so."""
