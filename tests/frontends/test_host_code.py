@@ -285,10 +285,15 @@ def test_each_short_header_compiles_alone_and_twice(name):
         "x[1] = thrust::get<1>(a) + b.first;",
         "#include <mma.h> | nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c; "
         "nvcuda::wmma::fill_fragment(c, 0.f); nvcuda::wmma::store_matrix_sync(x, c, 16, nvcuda::wmma::mem_row_major);",
+        "#include <cub/device/device_reduce.cuh>\n#include <cub/util_allocator.cuh>\n#include <cub/warp/warp_reduce.cuh>\n"
+        "cub::CachingDeviceAllocator kept; | __shared__ typename cub::WarpReduce<float>::TempStorage t[4]; "
+        "x[0] = cub::WarpReduce<float>(t[threadIdx.x / 32]).Sum(x[threadIdx.x]);",
+        "#include <time.h>\n#include <unistd.h>\n#if _POSIX_TIMERS <= 0\n#error no timers\n#endif\n"
+        "struct Timer { clock_t begun; double s() { return (clock() - begun) / CLOCKS_PER_SEC; } }; | Timer t; x[0] = sizeof t;",
         "#include <cuda/barrier> | __shared__ cuda::barrier<cuda::thread_scope_block> b; if (!threadIdx.x) init(&b, 128);",
     ],
     ids=["cooperative_groups", "limits", "algorithm", "cmath", "limits of a library", "linux", "cub", "cub exchange",
-         "types of a library", "thrust", "mma", "barrier"],
+         "types of a library", "thrust", "mma", "cub for the host", "timers", "barrier"],
 )
 def test_headers_that_kernels_use(lines):
     head, _, body = lines.partition(" | ")
@@ -344,6 +349,13 @@ def test_headers_of_folders_that_options_name_stay(tmp_path):
     with pytest.warns(AssumptionWarning, match=r"source.cu: headers that are not there are taken as empty: config.h"):
         found = imported(source, "f")
     assert sum(times for op, times in expected_ops(found.body) if op == "store") == 1
+
+
+@pytest.mark.usefixtures("compiler")
+def test_parameters_have_their_names_behind_a_macro_of_a_header_that_marks_kernels(tmp_path):
+    (tmp_path / "marks.h").write_text('#define KERNEL extern "C" __global__\n#define GLOBAL\n')
+    source = '#include "marks.h"\nKERNEL void fill(GLOBAL int *x, const int count)\n{ for (int i = 0; i < count; i++) x[i] = i; }'
+    assert imported(source, "fill", args={"count": 7}, options=[f"-I{tmp_path}"]).name == "fill"
 
 
 @pytest.mark.usefixtures("compiler")

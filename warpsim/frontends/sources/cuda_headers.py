@@ -18,12 +18,15 @@ from warpsim.frontends.sources.host_code import macros_of, without_host_code
 from warpsim.hardware.files import params_dir
 
 _EMPTY = (
-    "assert ctype errno getopt locale malloc memory mpi omp pthread signal stdarg stdbool stddef stdio stdlib string time unistd"
+    "assert ctype errno getopt locale malloc memory mpi omp pthread signal stdarg stdbool stddef stdio stdlib string"
 )
 """Headers of C, and of common libraries for the host, that hold nothing for a kernel, or what the compiler knows by itself."""
 
 _THRUST_OF_DEVICE = {f"thrust/{name}.h" for name in "complex functional pair tuple iterator/zip_iterator".split()}
 """Headers of Thrust with types that kernels use. NVRTC compiles these, and not the others, which the host calls."""
+
+_CUB_OF_HOST = "cub/device/", "cub/util_allocator.cuh"
+"""Beginnings of the names of headers of CUB that the host calls, and NVRTC does not take."""
 
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
@@ -86,7 +89,7 @@ def included(
             places = [each / name for each in (*([] if here is None else [here]), *folders)]
             path = next((path for path in places if path.is_file()), None)
             of_thrust = name.startswith("thrust/") and name not in _THRUST_OF_DEVICE
-            if of_thrust or name.endswith("_interop.h"):  # what is called from the host
+            if of_thrust or name.startswith(_CUB_OF_HOST) or name.endswith("_interop.h"):  # what is called from the host
                 headers[name] = b""
             if name in headers or name in texts or any((each / name).is_file() for each in toolkit):
                 continue

@@ -79,6 +79,9 @@ _UNKNOWN = re.compile(r'error: (?:identifier "(\w+)" is undefined|(?:class templ
 _ELSEWHERE = re.compile(r"Unresolved extern function '(\w+)'")
 """What a log of NVRTC says of a function that another file defines."""
 
+_MARK = re.compile(r"\s(?:[^\n()]*\s)?__global__[^()]*$")
+"""What a macro stands for that marks kernels, and has no parameters."""
+
 _LAMBDA = re.compile(r"\]\s*(?:__host__\s+)?__device__\s*(?:__host__\s*)?[({]")
 """The beginning of a lambda for the device, behind what it captures."""
 
@@ -111,6 +114,7 @@ def compiled_source(
     options = _joined(options)
     short, folder = (Path(name).name, Path(name).parent) if name else ("source.cu", None)
     toolkit, wanted = _toolkit_headers(), [function] if function and "<" in function else []
+    folders = [Path(one[1]) for one in map(_OF_FOLDER.match, options) if one]
     flags = ["-lineinfo", *(f"--include-path={each}" for each in toolkit)]
 
     def kernel_of(source: str, options: Sequence[str], headers: Mapping[str, bytes], instances: Sequence[str]) -> MachineFunction:
@@ -125,8 +129,11 @@ def compiled_source(
         if function is None and (others := sorted(kernel_templates([text]).keys() - set(map(plain_name, functions)))):
             without = f"apart from templates of which host code names no instance with constants: {', '.join(others)}"
             warnings.warn(f"{short}: {plain_name(found.name)} is the only kernel, {without}", AssumptionWarning, stacklevel=5)
-        found = named_parameters(found, sources)
-        name = plain_name(found.name)
+        named = named_parameters(found, sources)
+        if named is found and folders:  # a header of theirs may declare it, or bring a macro that does
+            sources += map(decoded, included(text, folder, folders, toolkit).texts.values())
+            named = named_parameters(found, sources)
+        found, name = named, plain_name(found.name)
         if may_have_structures(found, [kind for each in sources for kind in types_in_source(each, name)], sources):
             with suppress(FrontEndError):  # their members stay unknown
                 return with_members(found, compile_apart(source, short, arch, options=[*options, _FOR_DEBUGGERS], **what))
@@ -136,7 +143,6 @@ def compiled_source(
     with suppress(CompileError):
         here = [] if folder is None else [f"--include-path={folder}"]
         return kernel_of(text, [*flags, *options, *here], beside, wanted)
-    folders = [Path(one[1]) for one in map(_OF_FOLDER.match, options) if one]
     flags = [*_ALL_FOR_DEVICE, *flags, *(option for option in options if not _OF_FOLDER.match(option))]
     refused: dict[str, dict[int, str]] = {}
     asked: list[str] = []
@@ -326,8 +332,11 @@ def _where_it_is_included(folder: Path | None, name: str) -> Iterator[str]:
 
 def named_parameters(function: MachineFunction, sources: Iterable[str]) -> MachineFunction:
     """Returns a function whose parameters have the names and types that a CUDA source gives them, if one of them declares it."""
-    name = plain_name(function.name)
+    name, sources = plain_name(function.name), list(sources)
+    marks = [word for each in sources for word, text in macros_of(each).items() if _MARK.match(text)]
+    is_mark = re.compile(rf"\b(?:{'|'.join(marks)})\b(?=[^\n]*\b{re.escape(name)}\b)") if marks else None
     for source in sources:
+        source = is_mark.sub("__global__", source) if is_mark else source
         declared = declared_in_source(source, name) if "__global__" in source else ()
         if declared and len(declared) == len(function.parameters):
             named = (Parameter(one.offset, one.size, *facts) for one, facts in zip(function.parameters, declared, strict=True))

@@ -1,0 +1,3 @@
+// What host code names beside kernels.
+#pragma once
+#define CLOCKS_PER_SEC 1000000
