@@ -64,6 +64,14 @@ def test_all_warps_make_an_access_to_shared_memory_that_other_warps_make_in_each
     assert [one.warps for _, one in walk(own.body) if isinstance(one, Conditional)] == [(0, 1)]
 
 
+def test_warps_of_which_one_makes_an_access_to_shared_memory_in_each_trip_all_make_it():
+    """Warps 0 and 1 of four make it in the first of three trips, and warp 0 in the others: 4 of 6."""
+    loop = ["MOV R6, 0x40", ".L_loop:", "ISETP.GE.AND P0, PT, R0, R6, PT", "@!P0 LDS R4, [R0.X4]", "SHF.R.U32.HI R6, RZ, 0x1, R6"]
+    found = kernel(*loop, "ISETP.GT.AND P1, PT, R6, 0x8, PT", "@P1 BRA `(.L_loop)")
+    (condition,) = (one for _, one in walk(found.body) if isinstance(one, Conditional))
+    assert condition.warps == (0, 1) and float(condition.then[0].cost.passes) == pytest.approx(4 / 6)
+
+
 def test_an_access_that_nearly_all_warps_make_stands_under_no_condition():
     found = kernel("ISETP.GE.AND P0, PT, R0, 0x3e0, PT", "@!P0 LDG.E R4, [R2.64]", launch="64,1024")
     assert made(found, "load") == 1.0

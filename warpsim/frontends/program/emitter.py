@@ -173,9 +173,9 @@ class Emitter:
         if self.sampled is None or one.op not in ACCESSING_OPS or (number, index) not in self.accesses:
             return one
         rule = self.sampled.condition(number, index, come)
-        if rule is not None and one.op == "smem" and rule.keys() == {"probability"}:
-            return _made_at_times(one, rule["probability"])
-        return one if rule is None else under(rule, [one], [], src=one.src, cost=Cost(gap_cycles=1))
+        if rule is not None and one.op == "smem" and (share := rule.pop("probability", None)) is not None:
+            one = _made_at_times(one, share)
+        return under(rule, [one], [], src=one.src, cost=Cost(gap_cycles=1)) if rule else one
 
     def waited(self, place: Place) -> tuple[str, ...]:
         """Returns the registers for which an instruction waits."""
