@@ -188,6 +188,24 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("fill", &bind_f32); }}
 
 
 @pytest.mark.usefixtures("compiler")
+def test_bindings_by_one_macro_are_left_out_together(monkeypatch):
+    """Each compilation names one. The instances that they name are there all the same."""
+    asked, compile_instances = [], cuda_source.compile_instances
+    monkeypatch.setattr(cuda_source, "compile_instances", lambda *text, **how: asked.append(1) or compile_instances(*text, **how))
+    types = "\n".join(f"BINDING({name})" for name in ("int", "short", "float", "double"))
+    source = f"""template <class T> __global__ void fill(T *x) {{ x[threadIdx.x] = 6; }}
+#define CALL(T) fill<T><<<1, 32>>>(x.data<T>());
+#define BINDING(T) void bind_##T(library::Tensor x) {{ CALL(T) }}
+{types}
+"""
+    with pytest.warns(AssumptionWarning, match="is left out: source.cu:4, source.cu:5, source.cu:6, source.cu:7$"):
+        assert imported(source, "fill<float>").name == "fill"
+    assert len(asked) == 3
+    with pytest.raises(FrontEndError, match=r"name one of: fill<double>, fill<float>, fill<int>, fill<short>$"):
+        imported(source, "fill")
+
+
+@pytest.mark.usefixtures("compiler")
 def test_kernels_of_headers_have_the_names_of_their_parameters(tmp_path):
     """And the instances that host code beside them names."""
     (tmp_path / "kernel.cuh").write_text(

@@ -70,6 +70,9 @@ _NAMES = "__nv_name_map"
 _NO_INSTANCE = re.compile(r"^\s*#pragma nv_mangled_name (.+)$", re.MULTILINE)
 """The line that a log of NVRTC cites for an instance whose arguments it does not know."""
 
+_CALL = re.compile(r"([A-Za-z_]\w*)[ \t]*\(")
+"""A call of a macro at the beginning of a line, where those at file level stand."""
+
 _NOT_THERE = re.compile(r'cannot open source file "([^"\n]+)"')
 """What a log of NVRTC says of a header that it is not given."""
 
@@ -180,6 +183,7 @@ def compiled_source(
                 folds = True
             else:
                 _note_refusals(refused, failure, headers.whole)
+                _note_calls_alike(refused.get(short, {}), text, macros)
         else:
             for note in _assumptions(headers.missing, refused, brought):
                 warnings.warn(f"{short}: {note}", AssumptionWarning, stacklevel=4)
@@ -267,6 +271,15 @@ def _note_refusals(refused: dict[str, dict[int, str]], failure: str, whole: Coll
         refused[file] = {}
     for file, line, message in errors if not of_whole else ():
         refused.setdefault(file, {}).setdefault(int(line), message)
+
+
+def _note_calls_alike(refused: dict[int, str], text: str, macros: Mapping[str, str]) -> None:
+    """Notes the other calls at file level of a macro of which NVRTC refuses one, as it may name one at a time."""
+    calls = {number: one[1] for number, line in enumerate(text.split("\n"), 1) if (one := _CALL.match(line)) and one[1] in macros}
+    why = {calls[line]: message for line, message in refused.items() if line in calls}
+    for line, macro in calls.items():
+        if macro in why:
+            refused.setdefault(line, why[macro])
 
 
 def _assumptions(missing: Sequence[str], refused: Mapping[str, Mapping[int, str]], options: Sequence[str]) -> Iterator[str]:
