@@ -146,6 +146,8 @@ def test_functions_are_found_by_their_plain_names():
         ("_Z4copyI6__halfxEvPT_", "copy<__half, long long>"),
         ("_Z4ropeILb0E6__halfS0_fEvPKT0_", "rope<false, __half, __half, float>"),
         ("_ZN2nn4ropeI6__halfS1_EEvPT_", "rope<__half, __half>"),
+        ("_Z3addIfL8Operator1ELi8EEvPT_", "add<float, (Operator)1, 8>"),
+        ("_Z3addIL4KindE", "_Z3addIL4KindE"),
         ("_Z4ropeI6__halfS_EvPT_", "_Z4ropeI6__halfS_EvPT_"),
         ("_Z4copyIPfEvT_", "_Z4copyIPfEvT_"),
         ("_Z7softmaxPKfPfi", "_Z7softmaxPKfPfi"),

@@ -28,7 +28,7 @@ _BUILT_IN = {
 _OF_FILE = "_GLOBAL__N_", "_INTERNAL_"
 """How the names of namespaces begin that compilers make for what has no name outside its file."""
 
-_VALUE = re.compile(r"L([a-z])(n?)(\d+)E")
+_VALUE, _NUMBER = re.compile(r"L([a-z])(n?)(\d+)E"), re.compile(r"(n?)(\d+)E")
 
 
 def pick_function(names: Sequence[str], wanted: str | None, where: str) -> str:
@@ -106,7 +106,7 @@ def instance_name(symbol: str) -> str:
     """Returns the name with the arguments of the template: "scale<float, 128>" of "_Z5scaleIfLi128EEvPT_".
 
     Other symbols stay as they are. Arguments are known that are whole numbers, truth values, types of the language, and types
-    that have a single name.
+    that have a single name, with the values of enumerations: "add<(Kind)1>".
     """
     names, rest = _divided(symbol)
     arguments = _arguments(rest, [None] * len(names))
@@ -147,6 +147,13 @@ def _arguments(rest: str, known: list[str | None]) -> list[str]:
         if value := _VALUE.match(rest):
             number = int(value[3])
             found.append(("false", "true")[number] if value[1] == "b" and number < 2 else f"{'-' if value[2] else ''}{number}")
+            rest = rest[value.end() :]
+        elif rest.startswith("L") and (length := re.match(r"\d+", rest[1:])):  # a value of an enumeration
+            name, rest = _counted(rest[1:], length)
+            if (value := _NUMBER.match(rest)) is None:
+                return []
+            known = [*known, name]
+            found.append(f"({name}){'-' if value[1] else ''}{value[2]}")
             rest = rest[value.end() :]
         elif rest[:1] in _BUILT_IN:
             found.append(_BUILT_IN[rest[0]])
