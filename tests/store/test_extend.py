@@ -56,6 +56,7 @@ def assert_same(found, expected):
 GROWTHS = {
     "replicates": {"replicates": 5},
     "a value in the middle": {"warps": [4, 6, 8, 48]},
+    "a fraction and infinity among whole numbers": {"alpha": [1, 2.5, 8, float("inf")]},
     "values on two axes, in another order": {"alpha": [16, 8, 4, 1], "warps": [8, 4, 12, 48, 2, 16]},
     "everything": {"gpu": ["g80", "kepler", "maxwell"], "alpha": [0, 1, 8], "warps": [4, 8, 16, 48], "replicates": 4},
 }
@@ -317,6 +318,19 @@ def test_a_chunk_of_another_tile_in_a_kept_part_is_repaired(tmp_path):
     assert_same(sweep(larger, path), sweep(larger))
 
 
+def test_a_whole_tile_of_another_store_in_a_kept_part_is_not_taken_over(tmp_path):
+    path, other, larger = tmp_path / "out.zarr", tmp_path / "other.zarr", small_plan(replicates=3)
+    sweep(small_plan(), path)
+    sweep(small_plan(cycles=300), other)
+    prepare_store(larger, path, extend=True)
+    prepare_store(small_plan(cycles=300, replicates=3), other, extend=True)
+    for name in ("ipc", "tiles/kept"):
+        shutil.copytree(other / name, path / name, dirs_exist_ok=True)
+    assert {found.reason.partition(":")[0] for found in verify(path)} == {"is the record of other points"}
+    assert_same(sweep(larger, path), sweep(larger))
+    assert verify(path) == []
+
+
 def test_a_lost_record_of_a_kept_part_is_found_and_repaired(tmp_path):
     path, larger = tmp_path / "out.zarr", small_plan(replicates=3)
     sweep(small_plan(), path)
@@ -362,18 +376,18 @@ def test_chunks_that_are_read_at_once_wait_for_the_record_of_their_tile(tmp_path
 
 def test_a_tile_that_is_done_stays_whole_if_another_record_of_it_cannot_be_written(tmp_path, monkeypatch):
     path, write = tmp_path / "out.zarr", TileLog.write
-    arrays = []
+    written = []
 
     def lost_answer(log, *given, **options):
         write(log, *given, **options)
-        arrays.append(options["arrays"])
+        written.append(options["checksums"])
         raise OSError(110, "Connection timed out")
 
     with monkeypatch.context() as patch:
         patch.setattr(TileLog, "write", lost_answer)
         with pytest.raises(OSError, match="timed out"):
             sweep(small_plan(), path, tiles=[0])
-    assert len(arrays) == 1
+    assert len(written) == 1
     assert verify(path) == []
     assert_same(sweep(small_plan(), path), sweep(small_plan()))
 

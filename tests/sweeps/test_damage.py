@@ -249,6 +249,28 @@ def test_a_chunk_of_another_tile_or_variable_is_found(path, other):
     assert verify(path) == [] and stored_data(path) == before
 
 
+@pytest.mark.parametrize("changes", [{"cycles": 300}, {}], ids=["another store", "another tile"])
+def test_a_whole_tile_in_the_place_of_another_is_found(path, tmp_path, changes):
+    """All its chunks and its record fit together: only its points are others."""
+    before, source, tile = stored_data(path), tmp_path / "source.zarr", 1 if changes else 0
+    sweep(small_plan(**{**PLAN, **changes}), source)
+    for chunk in [file for file in files(source) if f"/c/{tile}/" in file]:
+        shutil.copyfile(source / chunk, path / chunk.replace(f"/c/{tile}/", "/c/1/", 1))
+    shutil.copyfile(source / f"tiles/done/c.{tile}.0", path / "tiles/done/c.1.0")
+    (found,) = verify(path)
+    assert (found.tile, found.file) == (1, "tiles/done/c.1.0") and "is the record of other points" in found.reason
+    repair(path, [found])
+    assert verify(path) == [] and stored_data(path) == before
+
+
+def test_tiles_of_stores_of_the_same_plan_may_be_merged(tmp_path):
+    first, second = tmp_path / "first.zarr", tmp_path / "second.zarr"
+    sweep(plan(), first, share=(1, 2))
+    sweep(plan(), second, share=(2, 2))
+    shutil.copytree(second, first, dirs_exist_ok=True)
+    assert verify(first) == [] and open_results(first)["valid"].all()
+
+
 def test_a_tile_that_becomes_pending_while_it_is_verified_is_no_damage(path, monkeypatch):
     """An extension in another process, which holds a lease, has removed its record."""
     first_damage = verifying._first_damage

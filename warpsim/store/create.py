@@ -22,7 +22,7 @@ from warpsim.store.grid import Layout
 from warpsim.store.inventory import ROOT, encoded, folder_files
 from warpsim.store.leftovers import draft_of
 from warpsim.store.place import FULL, Folder, Remote, StoreError, place_of
-from warpsim.store.status import DONE, INVENTORY, TILES, create_log, mark_inventory
+from warpsim.store.status import DONE, INVENTORY, ORIGIN, TILES, create_log, mark_inventory
 from warpsim.store.zarr_store import VERSION, Store, dimensions_of, open_store
 
 _CLAIM = f"{TILES}/{DONE}/claim"
@@ -102,8 +102,7 @@ def _not_created(error: OSError, target: Path) -> OSError:
 def _create_remote(place: Remote, layout: Layout) -> None:
     if place.exists() and not place.exists(_CLAIM):
         return  # a store or something else, which opening it will tell
-    call = read_call(layout.attrs["provenance"], "sweep")
-    digest = hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+    digest = _digest(layout)
     claim = place.claim(_CLAIM, f"{digest}\n{layout.attrs['history']}".encode()).decode()
     claimed, _, history = claim.partition("\n")
     if claimed != digest:
@@ -116,6 +115,12 @@ def _create_remote(place: Remote, layout: Layout) -> None:
         with tempfile.TemporaryDirectory() as folder:
             _write_template(Path(folder) / "draft", layout)
             place.upload(Path(folder) / "draft", last=ROOT)
+
+
+def _digest(layout: Layout) -> str:
+    """Returns a digest of the plan of a layout."""
+    call = read_call(layout.attrs["provenance"], "sweep")
+    return hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
 
 
 def _write_template(path: Path, layout: Layout) -> None:
@@ -139,6 +144,7 @@ def _write_template(path: Path, layout: Layout) -> None:
         )
     create_log(group, grid)
     mark_inventory(group)
+    group[TILES].attrs[ORIGIN] = _digest(layout)
     consolidate(path)
     (path / INVENTORY).write_bytes(encoded(folder_files(path)))
 

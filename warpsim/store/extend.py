@@ -25,7 +25,19 @@ from warpsim.store.create import consolidate
 from warpsim.store.grid import Layout
 from warpsim.store.inventory import folder_files, read_inventory, shared_keys, write_files
 from warpsim.store.place import StoreError
-from warpsim.store.status import DONE, FAILED, KEPT, SIZES, TILES, VALUES, create_log, has_values, mark_inventory
+from warpsim.store.status import (
+    DONE,
+    FAILED,
+    KEPT,
+    POINTS,
+    SIZES,
+    TILES,
+    VALUES,
+    create_log,
+    has_points,
+    has_values,
+    mark_inventory,
+)
 from warpsim.store.verify import chunks_of, has_chunks
 from warpsim.store.zarr_store import Store, array_of, open_store
 
@@ -84,12 +96,28 @@ def _change_files(store: Store, layout: Layout, lengths: Mapping[str, int], draf
     for name, value in layout.coordinates.items():
         dims, values = value if isinstance(value, tuple) else ((name,), value)
         if name in group and np.ndim(values) and set(dims) <= set(lengths):
-            array = array_of(group, name).with_config({"write_empty_chunks": True})
-            array.resize(np.shape(values))
-            array[...] = labels(values)
+            _write_labels(group, name, labels(values))
     added = layout.attrs["history"].splitlines()[-1].split(" ", 1)[1]
     group.attrs.update({**layout.attrs, "history": history(f"extended: {added}", store.attrs["history"])})
     consolidate(draft)
+
+
+def _write_labels(group: zarr.Group, name: str, values: NDArray[Any]) -> None:
+    """Writes the labels of a coordinate. Whole numbers become floats where a new label is a fraction, or infinite."""
+    array: Any = array_of(group, name).with_config({"write_empty_chunks": True})
+    if values.dtype in (array.dtype, object):
+        array.resize(values.shape)
+        array[...] = values
+        return
+    group.create_array(
+        name,
+        data=values,
+        chunks=array.chunks,
+        compressors=array.compressors,
+        dimension_names=array.metadata.dimension_names,
+        attributes=array.attrs.asdict(),
+        overwrite=True,
+    )
 
 
 def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | None:
@@ -102,6 +130,8 @@ def earlier_results(store: Store, index: int) -> Mapping[str, NDArray[Any]] | No
     if record is None:
         return None
     sizes = record[SIZES]
+    if not has_points(record, store.points_checksum(index, [sizes[axis] for axis in store.grid.axes])):
+        return None
     region = store.grid.region(index)
     part = {axis: slice(where.start, where.start + sizes[axis]) for axis, where in region.items()}
     results = {}
@@ -132,8 +162,8 @@ def _keep(store: Store, layout: Layout, lengths: Mapping[str, int]) -> None:
         record = records.get(index)
         if record is not None:  # what has a damaged record is simulated again from the start
             sizes = dict(zip(store.grid.axes, store.grid.tile_shape(index), strict=True))
-            values = {VALUES: record[VALUES]} if VALUES in record else {}
-            kept.write_record(KEPT, index, {SIZES: sizes | own, **values})
+            checksums = {entry: record[entry] for entry in (VALUES, POINTS) if entry in record}
+            kept.write_record(KEPT, index, {SIZES: sizes | own, **checksums})
         store.log.remove(DONE, index)
 
 

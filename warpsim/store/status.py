@@ -43,6 +43,12 @@ _HEADER = 8
 VALUES = "values"
 """Entry of a record with the checksum of all values of its tile. Chunks have their own, which do not tell their places."""
 
+POINTS = "points"
+"""Entry of a record with a checksum of what its points are (`Store.points_checksum`), which other tiles and plans do not have."""
+
+ORIGIN = "origin"
+"""Attribute of the group `tiles`: a digest of the plan with which the store was created. An extension does not change it."""
+
 SIZES = "sizes"
 """Entry of a record of `kept`: the lengths of the part of the tile that was done before the store was extended, by dimension."""
 
@@ -74,16 +80,14 @@ class TileLog:
     arrays: Mapping[str, zarr.Array[Any]]
 
     def write(
-        self, kind: str, index: int, seconds: float, message: str = "", arrays: Mapping[str, NDArray[Any]] | None = None
+        self, kind: str, index: int, seconds: float, message: str = "", checksums: Mapping[str, int] | None = None
     ) -> None:
-        """Writes the record of a tile, with a checksum of its values if it is done."""
+        """Writes the record of a tile, with checksums of its values and points if it is done."""
         record: dict[str, Any] = {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
         record |= {"seconds": round(seconds, 3) if np.isfinite(seconds) else None, "host": socket.gethostname()}
         if message:
             record["message"] = message
-        if arrays is not None:
-            record[VALUES] = checksum_of(arrays)
-        self.write_record(kind, index, record)
+        self.write_record(kind, index, record | dict(checksums or {}))
 
     def write_record(self, kind: str, index: int, record: Mapping[str, Any]) -> None:
         """Writes a record with any entries."""
@@ -133,6 +137,11 @@ class TileLog:
 def has_values(record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bool:
     """Returns whether these are the values of a record; those of a record without their checksum can be any."""
     return VALUES not in record or record[VALUES] == checksum_of(arrays)
+
+
+def has_points(record: Mapping[str, Any], checksum: int) -> bool:
+    """Returns whether a record is that of points with this checksum; a record without one can be of any."""
+    return POINTS not in record or record[POINTS] == checksum
 
 
 def checksum_of(arrays: Mapping[str, NDArray[Any]]) -> int:

@@ -15,10 +15,11 @@ from warpsim.results.schema import SWEEP_VARIABLES, VALID
 from warpsim.store.inventory import wrong_files
 from warpsim.store.lease import has_leases
 from warpsim.store.place import Folder, Remote
-from warpsim.store.status import DONE, FAILED, KEPT, SIZES, has_values
+from warpsim.store.status import DONE, FAILED, KEPT, SIZES, has_points, has_values
 from warpsim.store.zarr_store import Store
 
 _OTHER_VALUES = "is the record of other values: a chunk is that of another tile, or an old one"
+_OTHER_POINTS = "is the record of other points: the tile is that of another place, or of another store"
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ def _first_damage(store: Store, index: int) -> Damage | None:
     record = store.log.records(DONE, [index]).get(index)
     if record is None:
         return Damage(path, key, "cannot be read", index)
+    if not has_points(record, store.points_checksum(index)):
+        return Damage(path, key, _OTHER_POINTS, index)
     arrays = _read(store, index, {name: len(labels) for name, labels in store.coordinates.items()})
     if isinstance(arrays, Damage):
         return arrays
@@ -109,15 +112,18 @@ def _kept_damages(store: Store, done: Collection[int]) -> Iterator[Damage]:
     """Reads the finished parts of the tiles that grew when the store was extended, and are not done again."""
     records = store.log.records(KEPT, [index for index in store.log.tiles(KEPT) if index not in done])
     for index, record in records.items():
+        path, key, shape = str(store.path), store.log.key(KEPT, index), [record[SIZES][axis] for axis in store.grid.axes]
         arrays = _read(store, index, record[SIZES])
         if not store.log.has(KEPT, index):  # the tile has been done meanwhile
             continue
         if isinstance(arrays, Damage):
             yield arrays
             continue
-        part = tuple(slice(record[SIZES][axis]) for axis in store.grid.axes)
-        if not has_values(record, {name: values[part] for name, values in arrays.items()}):
-            yield Damage(str(store.path), store.log.key(KEPT, index), _OTHER_VALUES, index)
+        part = tuple(map(slice, shape))
+        if not has_points(record, store.points_checksum(index, shape)):
+            yield Damage(path, key, _OTHER_POINTS, index)
+        elif not has_values(record, {name: values[part] for name, values in arrays.items()}):
+            yield Damage(path, key, _OTHER_VALUES, index)
 
 
 def _read(store: Store, index: int, lengths: Mapping[str, int]) -> dict[str, NDArray[Any]] | Damage:

@@ -13,7 +13,7 @@ from zarr.core.sync import sync
 
 from warpsim.results.schema import SWEEP_VARIABLES, VALID, Variable
 from warpsim.store.lease import require_lease
-from warpsim.store.status import DONE, FAILED, KEPT
+from warpsim.store.status import DONE, FAILED, KEPT, POINTS, VALUES, checksum_of
 from warpsim.store.zarr_store import Store
 
 
@@ -42,7 +42,8 @@ def write_tile(
     sync(_write_chunks(store, region, arrays))
     require_lease(store.place, store.lease)  # another process may have extended the store, so that the tile has more points now
     try:
-        store.log.write(DONE, index, seconds, arrays=arrays)
+        checksums = {VALUES: checksum_of(arrays), POINTS: store.points_checksum(index)}
+        store.log.write(DONE, index, seconds, checksums=checksums)
     except BaseException:  # a full disk: without a record, the tile is not to look like one whose record was lost
         with suppress(Exception):
             if not (is_done(store, index) or index in store.log.kept_sizes([index])):  # what another has finished needs `valid`

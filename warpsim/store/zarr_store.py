@@ -8,10 +8,12 @@ finished tile exists, even if it is all NaN, and has a checksum, so that `warpsi
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from warpsim.store.inventory import wrong_files
 from warpsim.store.lease import LAYOUT
 from warpsim.store.place import FULL, Folder, Remote, StoreError, place_of
 from warpsim.store.reading import CheckedChunks, damage_text
-from warpsim.store.status import DONE, FAILED, KEPT, TILES, Status, TileLog, tile_status
+from warpsim.store.status import DONE, FAILED, KEPT, ORIGIN, TILES, Status, TileLog, tile_status
 
 VERSION = "warpsim_schema"
 """Attribute of the root with the version of the schema."""
@@ -53,6 +55,7 @@ class Store:
         attrs: attributes of the Dataset.
         arrays: the data variables, by name.
         log: the records of the tiles.
+        origin: digest of the plan with which the store was created; empty if the store has none.
         lease: key of the lease under which this process, or the one that sent it a tile, writes tiles (`warpsim.store.lease`).
     """
 
@@ -62,12 +65,31 @@ class Store:
     attrs: Mapping[str, str]
     arrays: Mapping[str, zarr.Array[Any]]
     log: TileLog
+    origin: str = ""
     lease: str | None = None
 
     @property
     def path(self) -> Path | str:
         """The folder, or the URL."""
         return self.place.path
+
+    def points_checksum(self, index: int, shape: Sequence[int] | None = None) -> int:
+        """Returns a checksum of what the points of a tile are: the origin of the store, and their labels.
+
+        Args:
+            index: index of the tile.
+            shape: how many of its points along each axis, from the first on; None: all.
+        """
+        sizes = self.grid.tile_shape(index) if shape is None else shape
+        first = (where.start for where in self.grid.region(index).values())
+        parts = zip(self.grid.axes, first, sizes, strict=True)
+        labels = [[axis, *map(_plain, self.coordinates[axis][start : start + size])] for axis, start, size in parts]
+        return zlib.crc32(json.dumps([self.origin, labels]).encode())
+
+
+def _plain(label: Any) -> str | float:
+    """Returns a label as it is in an array of integers and of floats, which an extension may make of the former."""
+    return label if isinstance(label, str) else float(label)
 
 
 def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Store:
@@ -132,7 +154,7 @@ def _opened(place: Folder | Remote, group: zarr.Group) -> Store:
     attrs = {key: str(group.attrs[key]) for key in ("source", "history", "provenance")}
     kinds = (DONE, FAILED, *([KEPT] if f"{TILES}/{KEPT}" in group else []))
     log = TileLog(place, grid, {kind: array_of(group, f"{TILES}/{kind}") for kind in kinds})
-    return Store(place, grid, coordinates, attrs, arrays, log)
+    return Store(place, grid, coordinates, attrs, arrays, log, str(group[TILES].attrs.get(ORIGIN, "")))
 
 
 def _check_files(place: Folder | Remote) -> None:
