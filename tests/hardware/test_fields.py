@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
+import numpy as np
 import pytest
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
@@ -22,6 +23,8 @@ from warpsim.hardware.fields import (
     StrictModel,
     from_list,
 )
+from warpsim.hardware.residency import Launch
+from warpsim.kernels.instruction import Access
 
 
 def message(kind: Any, value: object) -> str:
@@ -92,3 +95,12 @@ def test_constructors_state_all_errors_as_files_do() -> None:
         "sizes = 2: unknown key, did you mean 'size'?; allowed here: inner, size",
     ]
     assert Outer(inner=Inner(count=1), size=2).inner.count == 1
+
+
+def test_a_constructor_takes_the_numbers_of_numpy():
+    launch = Launch(blocks=np.int64(4), block_warps=np.uint8(2))
+    assert launch == Launch(blocks=4, block_warps=2) and type(launch.blocks) is int
+    assert Access(pattern="stride", stride=np.int32(4), l1_hit=np.float32(0.5)) == Access(pattern="stride", stride=4, l1_hit=0.5)
+    for value in (np.float64(2), np.bool_(True), np.array([2])):
+        with pytest.raises(ValueError, match=r"block_warps = .*: must be an integer from 1 to 1000000"):
+            Launch(block_warps=value)

@@ -1,5 +1,6 @@
 """Sweeps on this machine: the same numbers with any workers, and no lost work."""
 
+import pickle
 import signal
 import threading
 from contextlib import suppress
@@ -178,6 +179,8 @@ def test_a_failure_in_memory_keeps_the_rest(monkeypatch):
     with pytest.raises(SweepError, match="tiles failed; all others are done") as caught:
         sweep(small_plan())
     assert caught.value.dataset["valid"].sel(gpu="g80", warps=4).all()
+    passed_on = pickle.loads(pickle.dumps(caught.value))  # as from a process of a pool
+    assert (str(passed_on), passed_on.failures) == (str(caught.value), caught.value.failures)
 
 
 def test_a_write_that_fails_ends_the_sweep_and_keeps_what_is_done(tmp_path, monkeypatch):

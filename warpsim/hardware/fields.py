@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral, Real
 from typing import Annotated, Any
 
 from pydantic import (
@@ -30,14 +31,15 @@ from warpsim.hardware.file_errors import lines, problems
 class StrictModel(BaseModel):
     """A frozen model that rejects unknown keys and converts no types: 1.0 is not an integer.
 
-    The constructor states its errors as files do: a ValueError with a line `key = value: what is allowed` for each.
+    The constructor takes numbers of other libraries, such as NumPy's, for those of Python. It states its errors as files do: a
+    ValueError with a line `key = value: what is allowed` for each.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     def __init__(self, /, **data: Any) -> None:
         try:
-            super().__init__(**data)
+            super().__init__(**{name: plain_number(value) for name, value in data.items()})
         except ValidationError as error:
             raise ValueError("\n".join(lines(problems(type(self), error)))) from None
         except UnicodeEncodeError as error:
@@ -134,6 +136,13 @@ Interval = Annotated[
     PlainSerializer(str, return_type=str, when_used="json"),
     MustBe(f'a number above 0 and up to {MAX_INTERVAL}, or an exact fraction such as "2/3" (denominators to {MAX_DENOMINATOR})'),
 ]
+
+
+def plain_number(value: Any) -> Any:
+    """Returns a number of another library, such as NumPy's, as one of Python's; everything else stays as it is."""
+    if isinstance(value, int | float | Fraction) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def is_number(value: object) -> bool:

@@ -61,6 +61,10 @@ class SweepError(RuntimeError):
         number = f"{len(failures)} tiles" if len(failures) > 1 else "1 tile"
         super().__init__("\n".join([f"{number} failed; all others are done", *lines, *more]))
 
+    def __reduce__(self) -> tuple[type[SweepError], tuple[dict[int, str], xr.Dataset]]:
+        """Tells pickle how to make the error again, as it does where a process passes it on to another."""
+        return SweepError, (self.failures, self.dataset)
+
 
 class WorkerError(RuntimeError):
     """A worker died before its tile was done. Finished tiles are kept, and the same call resumes the sweep."""
