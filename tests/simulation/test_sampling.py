@@ -115,7 +115,7 @@ def test_samples_of_a_launch_take_as_long_as_all_of_it(name, blocks):
         ({"blocks": 0}, ValueError, "blocks = 0"),
         ({"blocks": 2.5}, TypeError, "blocks = 2.5"),
         ({"blocks": 8, "budget": 0}, ValueError, "budget = 0"),
-        ({"blocks": 8, "kernel": "mix"}, ValueError, "block_warps: must be given, since the kernel does not state"),
+        ({"blocks": 8, "kernel": "mix"}, ValueError, r"block_warps \(--block-warps\): must be given, since the kernel"),
         ({"blocks": 8, "block_warps": 99}, ValueError, "99"),
         ({"blocks": 8, "block_warps": 0}, ValueError, "block_warps = 0: must be an integer from 1"),
         ({"blocks": 8, "resident_blocks": 99}, ValueError, "99"),

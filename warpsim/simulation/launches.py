@@ -101,7 +101,7 @@ def launch_time(
     blocks, budget, threads = integer("blocks", blocks, 1), integer("budget", budget, 1), integer("threads", threads, 1)
     size = kernel.block_warps if block_warps is None else block_warps
     if size is None:
-        raise ValueError("block_warps: must be given, since the kernel does not state the warps of its blocks")
+        raise ValueError("block_warps (--block-warps): must be given, since the kernel does not state the warps of its blocks")
     launch = Launch(blocks=blocks, block_warps=size, resident_blocks=resident_blocks)
     if clock_ghz is not None:
         gpu = at_clock(as_gpu(gpu), clock_ghz)
