@@ -361,3 +361,10 @@ def test_a_command_whose_output_is_closed(monkeypatch):
     """As that of a service may be."""
     monkeypatch.setattr(sys, "stdout", None)
     assert cli.main(["gpus"]) == 0
+
+
+def test_a_command_whose_errors_are_closed(monkeypatch, capsys):
+    """They are not mixed into the output."""
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli.main(["gpus", "no such chip"]) == 2
+    assert not capsys.readouterr().out

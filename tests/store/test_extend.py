@@ -79,6 +79,13 @@ def test_growing_keeps_what_is_done_and_gives_what_a_large_sweep_gives(tmp_path,
         xr.testing.assert_identical(plain["ipc"].load(), grown["ipc"].load())
 
 
+def test_fractions_are_added_to_whole_numbers_that_vary_with_others(tmp_path):
+    settings = {"gpu": "kepler", "warps": [4, 8], "scheduler": "lrr", "pattern": "stride", "zip": {"size": ["alpha", "stride"]}}
+    path, larger = tmp_path / "out.zarr", small_plan(**settings, alpha=[1, 8, 2.5], stride=[2, 4, 8])
+    sweep(small_plan(**settings, alpha=[1, 8], stride=[2, 4]), path)
+    assert_same(sweep(larger, path, extend=True), sweep(larger))
+
+
 def test_growing_step_by_step_and_half_done(tmp_path, simulated):
     path = tmp_path / "out.zarr"
     sweep(small_plan(tile_points=4), path, tiles=[0, 3])

@@ -68,6 +68,12 @@ def test_shares_fill_one_store(tmp_path, in_memory):
     assert_same(sweep(small_plan(), path, share=(2, 2)), in_memory)
 
 
+def test_numbers_of_numpy_choose_tiles_and_shares(tmp_path):
+    path = tmp_path / "out.zarr"
+    sweep(small_plan(), path, share=(np.int64(1), 1), tiles=np.arange(2))
+    assert tile_counts(open_store(path).log).done == 2
+
+
 def test_a_sweep_beside_another_one_has_an_order_of_its_own(tmp_path, monkeypatch, in_memory):
     """Otherwise both would run the same tiles at the same time."""
     path, orders = tmp_path / "out.zarr", []
@@ -234,6 +240,8 @@ def test_a_chip_of_the_same_name_but_other_values_is_another_plan(tmp_path):
         ({"share": (1.0, 2), "path": "x.zarr"}, TypeError, r"share = \(1\.0, 2\): must be \(k, n\), two integers"),
         ({"tiles": [0]}, ValueError, r"tiles = \[0\]: a part of the tiles needs a store; give a path"),
         ({"tiles": 3, "path": "x.zarr"}, TypeError, r"tiles = 3: must be the numbers of tiles, such as \[0, 3\], or None"),
+        ({"tiles": ["0"], "path": "x.zarr"}, TypeError, "tiles = '0': must be an integer from 0"),
+        ({"tiles": [99], "path": "x.zarr"}, ValueError, "tiles = 99: must be an integer from 0 to"),
         ({"path": 3}, TypeError, "path = 3: must be the path of a store"),
     ],
 )

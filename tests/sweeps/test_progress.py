@@ -40,6 +40,12 @@ def test_a_log_gets_plain_lines(capsys, monkeypatch):
     assert not any("\x1b" in line for line in lines)
 
 
+def test_without_standard_error_nothing_is_shown(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert sweep(small_plan(gpu="kepler", alpha=1), progress=True)["valid"].any()
+    assert not capsys.readouterr().out
+
+
 def test_a_terminal_gets_a_bar(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):

@@ -48,6 +48,7 @@ COMMANDS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # closed by the caller, as by a service
+    sys.stderr = sys.stderr or open(os.devnull, "w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know signs such as ±

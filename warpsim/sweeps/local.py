@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, suppress
+from numbers import Integral
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -309,10 +310,9 @@ def _blocked_interrupts() -> Iterator[None]:
 def _chosen_tiles(plan: Plan, share: tuple[int, int], tiles: Sequence[int] | None) -> Sequence[int]:
     if tiles is None:
         return plan.tiles()[share[0] - 1 :: share[1]]
-    wrong = [tile for tile in tiles if tile not in plan.tiles()]
-    if wrong:
-        raise ValueError(f"tiles = {wrong[0]}: must be from 0 to {len(plan.tiles()) - 1}")
-    return sorted({*tiles})[share[0] - 1 :: share[1]]
+    last = len(plan.tiles()) - 1
+    chosen = sorted({integer("tiles", tile, 0, last) for tile in tiles})
+    return chosen[share[0] - 1 :: share[1]]
 
 
 def _check_arguments(
@@ -324,11 +324,11 @@ def _check_arguments(
     tiles: Sequence[int] | None,
 ) -> None:
     if not isinstance(plan, Plan):
-        raise TypeError(f"plan = {plan!r}: must be a Plan")
+        raise TypeError(f"plan = {plan!r}: must be a Plan, such as Plan.from_toml returns")
     if path is not None and not isinstance(path, str | Path | os.PathLike):
         raise TypeError(f"path = {path!r}: must be the path of a store, or None")
     integer("workers", workers)
-    if not isinstance(share, tuple | list) or len(share) != 2 or not all(isinstance(number, int) for number in share):
+    if not isinstance(share, tuple | list) or len(share) != 2 or not all(isinstance(number, Integral) for number in share):
         raise TypeError(f"share = {share!r}: must be (k, n), two integers with 1 <= k <= n")
     if not 1 <= share[0] <= share[1]:
         raise ValueError(f"share = {share}: must be (k, n) with 1 <= k <= n")

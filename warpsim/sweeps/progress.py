@@ -110,12 +110,12 @@ def reporting(progress: bool | Report) -> Iterator[Report]:
     """Provides the function to call with each new Progress.
 
     Args:
-        progress: False shows nothing; True shows a bar if standard error is a terminal, and writes plain lines to it otherwise;
-            a function is called itself.
+        progress: False shows nothing; True shows a bar if standard error is a terminal, writes plain lines to it if it is
+            something else, and shows nothing if there is none; a function is called itself.
     """
     if callable(progress):
         yield progress
-    elif not progress:
+    elif not progress or sys.stderr is None:
         yield lambda _: None
     elif sys.stderr.isatty():
         with _bar() as report:
