@@ -41,3 +41,8 @@ def test_a_link_stays_a_link(tmp_path):
         Path(name).write_text("text")
     assert link.is_symlink()
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["file.txt"]
+
+
+def test_the_error_of_a_full_disk_names_the_file(tmp_path):
+    with pytest.raises(OSError, match=r"file\.txt"), atomic_write(tmp_path / "file.txt"):
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -15,12 +15,19 @@ def temporary_path(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yields a temporary path. It is renamed to `path` on success and removed if an exception is raised."""
+    """Yields a temporary path. It is renamed to `path` on success and removed if an exception is raised.
+
+    An error of the system that names no file, such as that of a full disk, names `path`.
+    """
     target = os.path.realpath(path)
     temporary = temporary_path(target)
     try:
         yield temporary
         os.replace(temporary, target)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)
