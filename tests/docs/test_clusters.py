@@ -38,7 +38,7 @@ def test_the_records_of_tiles(tmp_path, monkeypatch):
     names = {}
     exec(compile(ast.Module(module.body[:-1], []), "page", "exec"), names)
     record = eval(compile(ast.Expression(module.body[-1].value), "page", "eval"), names)
-    assert {*record} == {"finished", "seconds", "host", "values"}
+    assert {*record} == {"finished", "seconds", "host", "values", "points"}
 
 
 def test_workers_of_dask_as_jobs_of_slurm():
