@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -441,3 +442,19 @@ def test_files_that_hold_no_machine_code_say_what_they_are(data, says, tmp_path)
     path.write_bytes(data)
     with pytest.raises(FrontEndError, match=says):
         read_function(path, "sm_80", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"arch": 90}, "arch = 90: must be a text such as 'sm_90'"),
+        ({"arch": None}, "arch = None: must be a text such as 'sm_90'"),
+        ({"function": 3}, "function = 3: must be the name of a kernel, or None"),
+        ({"caches": 3}, "caches = 3: must be a chip, its name, or None"),
+        ({"source": b"__global__ void k() {}"}, "source: must be a text or the path of a file, not bytes"),
+    ],
+)
+def test_arguments_of_other_types_are_named(arguments, message):
+    given = {"source": SOURCE, "function": "scale"} | arguments
+    with pytest.raises(TypeError, match=re.escape(message)):
+        ws.kernels.from_cuda(**given)

@@ -85,6 +85,7 @@ def from_cuda(
         TypeError: what must be a mapping or a list is none.
     """
     text, name = _source_text(source)
+    _check_types(arch, function)
     found = compiled_source(text, name, arch, function, _mapping("defines", defines), _texts("options", options))
     return import_function(found, launch, args, trips, probabilities, patterns, caches, source=Path(name).name)
 
@@ -116,6 +117,7 @@ def from_cubin(
         MissingToolError: nvdisasm is not installed.
         FrontEndError: the file is damaged or no cubin, or as in `from_cuda`.
     """
+    _check_types("", function)
     data = path if isinstance(path, bytes) else _read(path)
     name = "cubin" if isinstance(path, bytes) else os.fspath(path)
     found = pick(disassemble(data, name), function, name)
@@ -195,6 +197,7 @@ def from_triton(
         MissingToolError: Triton or nvdisasm is not installed.
         FrontEndError: Triton refuses the function, or as in `from_cuda`.
     """
+    _check_types(arch, None)
     found = triton_function(
         fn, signature, constexprs, arguments_of(args), arch=arch, num_warps=num_warps, num_stages=num_stages
     )
@@ -317,6 +320,8 @@ def import_function(
     """Returns the kernel of a machine function; the arguments and errors are those of `from_cuda`."""
     geometry: Geometry = as_geometry(launch)
     stated = (_mapping("trips", trips), _mapping("probabilities", probabilities), _mapping("patterns", patterns))
+    if not isinstance(caches, Gpu | str | OtherSize | None):
+        raise TypeError(f"caches = {caches!r}: must be a chip, its name, or None")
     choices = Choices(arguments_of(args), *stated, caches)
     return to_kernel(function, geometry, choices, name=_kernel_name(function.name), source=source)
 
@@ -341,6 +346,14 @@ def _mapping(name: str, value: Mapping[Any, Any] | None) -> dict[Any, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"{name} = {value!r}: must be a mapping, such as a dict, or None")
     return {_plain(key): _plain(one) for key, one in (value or {}).items()}
+
+
+def _check_types(arch: object, function: object) -> None:
+    """Raises TypeError where an architecture is no text, or a function is neither a text nor None."""
+    if not isinstance(arch, str):
+        raise TypeError(f"arch = {arch!r}: must be a text such as 'sm_90'")
+    if not isinstance(function, str | None):
+        raise TypeError(f"function = {function!r}: must be the name of a kernel, or None")
 
 
 def _texts(name: str, value: Sequence[str]) -> list[str]:
@@ -368,6 +381,8 @@ def _kernel_name(symbol: str) -> str:
 
 def _source_text(source: str | os.PathLike[str]) -> tuple[str, str]:
     """Returns the text of a source and the path of its file; the path is empty for a text."""
+    if not isinstance(source, str | os.PathLike):
+        raise TypeError(f"source: must be a text or the path of a file, not {type(source).__name__}")
     if isinstance(source, str) and ("\n" in source or not is_cuda_source(source.strip())):
         return source, ""
     return decoded(_read(source)), os.fspath(source)
