@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from warpsim.frontends.sources.triton_functions import NUM_STAGES, NUM_WARPS, tr
 from warpsim.frontends.traces.compiled import CompiledTrace, compiled_trace
 from warpsim.frontends.traces.kernel import traced_kernel
 from warpsim.frontends.traces.trace_file import Head, TraceReader, kernels_of, opened
+from warpsim.hardware.fields import plain_number
 from warpsim.hardware.files import is_cuda_source
 from warpsim.hardware.gpu import Gpu
 from warpsim.hardware.residency import Launch
@@ -334,7 +335,7 @@ def arguments_of(args: Any) -> Mapping[Any, Any] | tuple[Any, ...]:
     """
     if isinstance(args, str | bytes) or not isinstance(args, Iterable):
         raise TypeError(f"args = {args!r}: must be a mapping such as {{'n': 1024}}, or the arguments in order")
-    return _mapping("args", args) if isinstance(args, Mapping) else tuple(map(_plain, args))
+    return _mapping("args", args) if isinstance(args, Mapping) else tuple(map(plain_number, args))
 
 
 def _mapping(name: str, value: Mapping[Any, Any] | None) -> dict[Any, Any]:
@@ -345,7 +346,7 @@ def _mapping(name: str, value: Mapping[Any, Any] | None) -> dict[Any, Any]:
     """
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"{name} = {value!r}: must be a mapping, such as a dict, or None")
-    return {_plain(key): _plain(one) for key, one in (value or {}).items()}
+    return {plain_number(key): plain_number(one) for key, one in (value or {}).items()}
 
 
 def _check_types(arch: object, function: object) -> None:
@@ -365,13 +366,6 @@ def _texts(name: str, value: Sequence[str]) -> list[str]:
     if isinstance(value, str) or not isinstance(value, Iterable) or not all(isinstance(one, str) for one in value):
         raise TypeError(f"{name} = {value!r}: must be a list of texts, such as ['-use_fast_math']")
     return list(value)
-
-
-def _plain(value: Any) -> Any:
-    """Returns a number of another library, such as NumPy's, as one of Python's; what is no number stays as it is."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return value
-    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _kernel_name(symbol: str) -> str:

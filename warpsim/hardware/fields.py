@@ -39,7 +39,7 @@ class StrictModel(BaseModel):
 
     def __init__(self, /, **data: Any) -> None:
         try:
-            super().__init__(**{name: plain_number(value) for name, value in data.items()})
+            super().__init__(**{name: one if isinstance(one, Fraction) else plain_number(one) for name, one in data.items()})
         except ValidationError as error:
             raise ValueError("\n".join(lines(problems(type(self), error)))) from None
         except UnicodeEncodeError as error:
@@ -140,7 +140,7 @@ Interval = Annotated[
 
 def plain_number(value: Any) -> Any:
     """Returns a number of another library, such as NumPy's, as one of Python's; everything else stays as it is."""
-    if isinstance(value, int | float | Fraction) or not isinstance(value, Real):
+    if isinstance(value, int | float) or not isinstance(value, Real):
         return value
     return int(value) if isinstance(value, Integral) else float(value)
 
