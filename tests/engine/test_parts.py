@@ -307,11 +307,11 @@ def test_requests_are_due_by_arrival_then_by_entry(steps: list[tuple[float, int]
         now += cycles
         assert not waiting or waiting[0][0] >= now
         clock = state.clock[0]
-        assert clock.waiting + clock.far == clock.accesses == len(waiting)
-        assert (state.arrivals[: clock.waiting].time < clock.far_from).all()
+        assert clock.near + clock.far == clock.accesses == len(waiting)
+        assert (state.arrivals[: clock.near].time < clock.far_from).all()
         assert (state.far_arrivals[: clock.far].time >= clock.far_from).all()
         soonest = int(waiting[0][0]) if waiting else FOREVER
-        assert clock.next_arrival == soonest or (clock.waiting == 0 and now <= clock.next_arrival < soonest < FOREVER)
+        assert clock.next_arrival == soonest or (clock.near == 0 and now <= clock.next_arrival < soonest < FOREVER)
         assert not state.in_part.any()
 
 

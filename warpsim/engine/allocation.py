@@ -194,7 +194,7 @@ def enlarged(machine: Machine, state: State) -> State:
         state = state._replace(outgoing=outgoing, order=np.empty(len(outgoing), np.int64))
     asked = machine.details.requests[state.outgoing.step[: clock.outgoing]].sum()
     before = size = len(state.arrivals)
-    while size < clock.waiting + clock.far + asked:
+    while size < clock.near + clock.far + asked:
         size *= 2
     more = np.arange(before, size, dtype=np.int32)
     return state._replace(

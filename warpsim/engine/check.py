@@ -207,7 +207,7 @@ def _under_way(state: State, steps: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _verify_waiting(state: State) -> None:
     """Checks the requests between the stages of memory: none of them should have been served."""
     clock = state.clock[0]
-    near, far = state.arrivals[: clock.waiting], state.far_arrivals[: clock.far]
+    near, far = state.arrivals[: clock.near], state.far_arrivals[: clock.far]
     _require((near["time"] < clock.far_from).all() and (far["time"] >= clock.far_from).all(), "near requests and others differ")
     waiting = np.concatenate([near, far])
     _require((waiting["time"] >= clock.cycle).all(), "a request between the stages should have been served")

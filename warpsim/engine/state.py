@@ -195,8 +195,8 @@ CLOCK = in_whole_lines(
         ("end", "i8"),  # cycle: of that window
         ("served", "i8"),  # cycle before which all requests of that window have been served
         ("accesses", "i8"),  # between the stages of memory
-        ("waiting", "i8"),  # requests between the stages that are near
-        ("far", "i8"),  # and those that are not
+        ("near", "i8"),  # requests between the stages that arrive at stage 2 soon
+        ("far", "i8"),  # and those that do not
         ("far_from", "i8"),  # cycle before which near ones arrive at stage 2, and no others
         ("next_arrival", "i8"),  # cycle before which no request arrives there; FOREVER: there is none
         ("noted", "i8"),  # 1: the accesses of the slice in this window have been noted for its echoes

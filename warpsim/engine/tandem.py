@@ -15,7 +15,7 @@ from warpsim.jit.decorators import inline
 @inline
 def takes(state, requests):
     """Returns whether there is room for so many more requests."""
-    return state.clock[0].waiting + state.clock[0].far + requests <= len(state.arrivals)
+    return state.clock[0].near + state.clock[0].far + requests <= len(state.arrivals)
 
 
 @inline
@@ -46,8 +46,8 @@ def send(state, place, time, server):
     access.served = max(access.served, cycle)
     clock.next_arrival = min(clock.next_arrival, cycle)
     if cycle < clock.far_from:
-        put(state.arrivals, clock.waiting, time, place, server)
-        clock.waiting += 1
+        put(state.arrivals, clock.near, time, place, server)
+        clock.near += 1
     else:
         put(state.far_arrivals, clock.far, time, place, server)
         clock.far += 1
@@ -91,38 +91,41 @@ def take_due(state, begin, end):
 
 @inline
 def bring_near(state, until):
-    """Has the requests that arrive before a cycle wait with those that are near; the others move up."""
-    clock, kept = state.clock[0], 0
-    for number in range(clock.far):
-        arrival = state.far_arrivals[at(number)]
-        time, place, server, is_near = arrival.time, arrival.access, arrival.server, arrival.time < until
-        put(state.arrivals, clock.waiting, time, place, server)
-        put(state.far_arrivals, kept, time, place, server)
-        clock.waiting += is_near
-        kept += not is_near
-    clock.far, clock.far_from = kept, until
+    """Has the requests that arrive before a cycle wait with those that are near."""
+    clock = state.clock[0]
+    clock.near, clock.far = move(state.far_arrivals, clock.far, until, state.arrivals, clock.near)
+    clock.far_from = until
 
 
 @inline
 def take(state, end):
-    """Takes the requests that arrive before a cycle to `state.taken`, and returns how many; the others move up.
-
-    Which they are depends on chance. So both are written, and no branch depends on it.
-    """
-    clock, count, kept, soonest = state.clock[0], 0, 0, np.float64(FOREVER)
-    for number in range(clock.waiting):
-        arrival = state.arrivals[at(number)]
-        time, place, server, is_due = arrival.time, arrival.access, arrival.server, arrival.time < end
-        put(state.taken, count, time, place, server)
-        put(state.arrivals, kept, time, place, server)
-        count += is_due
-        kept += not is_due
+    """Takes the requests that arrive before a cycle to `state.taken`, and returns how many."""
+    clock, soonest = state.clock[0], np.float64(FOREVER)
+    count, kept = move(state.arrivals, clock.near, end, state.taken, 0)
     for number in range(kept):
         soonest = min(soonest, state.arrivals[at(number)].time)
     if kept == 0 and clock.far > 0:
         soonest = clock.far_from
-    clock.waiting, clock.next_arrival = kept, np.int64(soonest)
+    clock.near, clock.next_arrival = kept, np.int64(soonest)
     return count
+
+
+@inline
+def move(arrivals, waiting, end, others, count):
+    """Moves the requests that arrive before a cycle, of so many that wait, behind so many others; those that stay move up.
+
+    Returns how many the others are then, and how many stay. Which they are depends on chance. So both are written, and no
+    branch depends on it.
+    """
+    kept = 0
+    for number in range(waiting):
+        arrival = arrivals[at(number)]
+        time, place, server, is_sooner = arrival.time, arrival.access, arrival.server, arrival.time < end
+        put(others, count, time, place, server)
+        put(arrivals, kept, time, place, server)
+        count += is_sooner
+        kept += not is_sooner
+    return count, kept
 
 
 @inline

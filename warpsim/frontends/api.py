@@ -86,7 +86,7 @@ def from_cuda(
         TypeError: what must be a mapping or a list is none.
     """
     text, name = _source_text(source)
-    _check_types(arch, function)
+    _check_types(arch=arch, function=function)
     found = compiled_source(text, name, arch, function, _mapping("defines", defines), _texts("options", options))
     return import_function(found, launch, args, trips, probabilities, patterns, caches, source=Path(name).name)
 
@@ -118,7 +118,7 @@ def from_cubin(
         MissingToolError: nvdisasm is not installed.
         FrontEndError: the file is damaged or no cubin, or as in `from_cuda`.
     """
-    _check_types("", function)
+    _check_types(function=function)
     data = path if isinstance(path, bytes) else _read(path)
     name = "cubin" if isinstance(path, bytes) else os.fspath(path)
     found = pick(disassemble(data, name), function, name)
@@ -198,7 +198,7 @@ def from_triton(
         MissingToolError: Triton or nvdisasm is not installed.
         FrontEndError: Triton refuses the function, or as in `from_cuda`.
     """
-    _check_types(arch, None)
+    _check_types(arch=arch)
     found = triton_function(
         fn, signature, constexprs, arguments_of(args), arch=arch, num_warps=num_warps, num_stages=num_stages
     )
@@ -349,7 +349,7 @@ def _mapping(name: str, value: Mapping[Any, Any] | None) -> dict[Any, Any]:
     return {plain_number(key): plain_number(one) for key, one in (value or {}).items()}
 
 
-def _check_types(arch: object, function: object) -> None:
+def _check_types(*, arch: object = "", function: object = None) -> None:
     """Raises TypeError where an architecture is no text, or a function is neither a text nor None."""
     if not isinstance(arch, str):
         raise TypeError(f"arch = {arch!r}: must be a text such as 'sm_90'")

@@ -17,7 +17,7 @@ from warpsim.simulation.readiness import behind_control
 def find_refusable(machine: Machine) -> NDArray[np.int64]:
     """Fills in which classes can be refused by their unit or by a limit of the SM, after `precompute_waits`.
 
-    Returns them; first come those that are refused to a scheduler by what others issue.
+    Returns them. Those come first that a scheduler may not find free because of what others have issued.
     """
     chip, program = machine.chip[0], machine.program
     kind, op = program["kind"], program["op"]
@@ -33,9 +33,9 @@ def find_refusable(machine: Machine) -> NDArray[np.int64]:
         waiting = classes["queue"][number] > 0
         refusable[number] = at_limit or contended or waiting or late[alike].any() or _may_pair_in_unit(machine, alike)
     refusing = np.flatnonzero(refusable)
-    contended = ((classes["own_unit"] == 0) & (classes["queue"] == 0) | (classes["access"] > 0))[refusing]
-    machine.chip["contended"] = np.count_nonzero(contended)
-    return np.concatenate([refusing[contended], refusing[~contended]])
+    by_others = ((classes["own_unit"] == 0) & (classes["queue"] == 0) | (classes["access"] > 0))[refusing]
+    machine.chip["contended"] = np.count_nonzero(by_others)
+    return np.concatenate([refusing[by_others], refusing[~by_others]])
 
 
 def find_plain_steps(machine: Machine) -> None:
