@@ -18,7 +18,7 @@ from warpsim.engine.attribution import is_busy_after, issues_plain
 from warpsim.engine.bits import at, end_of, known_wait_from, wait_until
 from warpsim.engine.constants import RANK_BITS, RANKS
 from warpsim.engine.lanes import filled, later, load, plus, store, where
-from warpsim.engine.picks import pick, pick_ahead
+from warpsim.engine.picks import pick, pick_ahead, pick_known
 from warpsim.engine.places import count_place
 from warpsim.engine.schedulers import order_of
 from warpsim.engine.speculation import speculated
@@ -30,34 +30,33 @@ from warpsim.jit.decorators import apart, inline
 def run_ahead(machine, state, sm, scheduler, s, no_more, end, may_run):
     """Has scheduler s issue plain steps before a time, if they may issue. Returns the key of its next pick: a time with a rank.
 
-    If that is `no_more` or later, nothing issues before. Otherwise `scheduler.lane` has picked a step that is not plain. The
+    If that is `no_more` or later, nothing issues before. Otherwise the pick is `scheduler.lane`, and its step is not plain. The
     window ends at cycle `end`.
     """
     first_warp, schedulers = sm.first_index + s, machine.chip[0].schedulers
     key, _, _, lane, step = pick(state.warps, load(scheduler.wakes), load(scheduler.ranks), first_warp, schedulers, no_more)
-    if key >= no_more:
-        return key
-    if not (may_run and machine.program[at(step)].plain):
-        scheduler.lane = lane
+    scheduler.lane, scheduler.step = lane, step
+    if key >= no_more or not (may_run and machine.program[at(step)].plain):
         return key
     if machine.chip[0].buffer == 0:
-        return run_on(machine.reads, None, machine, state, sm, scheduler, s, no_more, end)
-    return run_on(machine.reads, machine.addresses, machine, state, sm, scheduler, s, no_more, end)
+        return run_on(machine.reads, None, machine, state, sm, scheduler, s, key, no_more, end)
+    return run_on(machine.reads, machine.addresses, machine, state, sm, scheduler, s, key, no_more, end)
 
 
 @inline
-def run_on(reads, addresses, machine, state, sm, scheduler, s, no_more, end):
+def run_on(reads, addresses, machine, state, sm, scheduler, s, key, no_more, end):
     """Has scheduler s issue plain steps, with options of the core unless `reads` is None, and without fetch if `addresses` is."""
     if reads is None:
-        return run_plain(machine, state, sm, scheduler, s, no_more)
-    return run_plain_with_options(addresses, machine, state, sm, scheduler, s, no_more, end)
+        return run_plain(machine, state, sm, scheduler, s, key, no_more)
+    return run_plain_with_options(addresses, machine, state, sm, scheduler, s, key, no_more, end)
 
 
 @apart
-def run_plain(machine, state, sm, scheduler, s, no_more):
-    """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
+def run_plain(machine, state, sm, scheduler, s, key, no_more):
+    """Has scheduler s issue its pick, a plain step with a key, and further ones until one is not plain, or not before a time.
 
-    There are no options of the core: no unit can refuse a plain step, and the wait after each of them is known.
+    Returns the key of that pick. There are no options of the core: no unit can refuse a plain step, and the wait after each of
+    them is known.
     """
     chip, program, warps, registers, counts = machine.chip[0], machine.program, state.warps, state.registers, state.counts
     interval, schedulers, per_warp, begin = chip.interval, chip.schedulers, chip.registers, sm.begin
@@ -67,12 +66,13 @@ def run_plain(machine, state, sm, scheduler, s, no_more):
     occupied = filled(interval << RANK_BITS, wakes)
     fixed = order_of(chip, load(scheduler.ages)), warps, first_warp, schedulers, no_more
     turns = 0  # issues one by one before it looks for a stretch
-    key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
+    lane, step = scheduler.lane, scheduler.step
+    issued, here, after, ranks_after = pick_known(fixed, wakes, ranks, delays, key)
     while key < no_more:
         index = first_warp + lane * schedulers
         warp, ins = warps[at(index)], program[at(step)]
         if not ins.plain:
-            scheduler.lane = lane
+            scheduler.lane, scheduler.step = lane, step
             break
         turns -= 1
         if turns < 0 and ins.run >= LONG_RUN:

@@ -14,7 +14,7 @@ from warpsim.engine.control import follow
 from warpsim.engine.cycle_sets import enter_next_cycles
 from warpsim.engine.fetch import fetcher_at, make_fetches, retry_from, stays_full, take_and_fetch, there_from
 from warpsim.engine.lanes import beyond, blocked, everywhere, filled, later, load, number, plus, replaced, same, store, where
-from warpsim.engine.picks import pick_ahead
+from warpsim.engine.picks import pick_ahead, pick_known
 from warpsim.engine.places import count_place, slot_in
 from warpsim.engine.ports import keep_times_of_ports, needs_of, times_after, times_of_ports
 from warpsim.engine.schedulers import order_of
@@ -26,10 +26,10 @@ from warpsim.jit.decorators import apart
 
 
 @apart
-def run_plain_with_options(addresses, machine, state, sm, scheduler, s, no_more, end):
-    """Has scheduler s issue plain steps until its next pick is not plain, or not before a time. Returns the key of that pick.
+def run_plain_with_options(addresses, machine, state, sm, scheduler, s, key, no_more, end):
+    """Has scheduler s issue its pick, a plain step with a key, and further ones until one is not plain, or not before a time.
 
-    The window ends at cycle `end`. `addresses` is None where instructions need not be fetched.
+    Returns the key of that pick. The window ends at cycle `end`. `addresses` is None where instructions need not be fetched.
     """
     chip, program, reads, scratch = machine.chip[0], machine.program, machine.reads, state.scratch[0]
     warps, registers, counts = state.warps, state.registers, state.counts
@@ -46,12 +46,13 @@ def run_plain_with_options(addresses, machine, state, sm, scheduler, s, no_more,
     held_from, held_sum = scheduler.held_from, 0
     # After the latest issue after which its unit refused: for how many cycles, and `uses` of the steps it refuses
     closed, closed_to, gates = 0, 0, NONE
-    key, issued, here, lane, step, after, ranks_after = pick_ahead(fixed, wakes, ranks, delays)
+    lane, step = scheduler.lane, scheduler.step
+    issued, here, after, ranks_after = pick_known(fixed, wakes, ranks, delays, key)
     while key < no_more:
         index = first_warp + lane * schedulers
         warp, ins = warps[at(index)], program[at(step)]
         if not ins.plain:
-            scheduler.lane = lane
+            scheduler.lane, scheduler.step = lane, step
             break
         cycle = begin + (key >> RANK_BITS)
         eligible, following = end_of(warp.wait), ins.following

@@ -33,6 +33,21 @@ def pick_ahead(fixed, wakes, ranks, delays):
     """
     order, warps, first_warp, schedulers, no_more = fixed
     key, picked, here, lane, step = pick(warps, wakes, ranks, first_warp, schedulers, no_more)
+    issued, after, ranks_after = after_pick(order, wakes, ranks, delays, picked, here)
+    return key, issued, here, lane, step, after, ranks_after
+
+
+@inline
+def pick_known(fixed, wakes, ranks, delays, key):
+    """As `pick_ahead`, of a pick of which the key is known, with the lane and the step."""
+    picked = filled(key, wakes)
+    here = same(either(wakes, ranks), picked)
+    issued, after, ranks_after = after_pick(fixed[0], wakes, ranks, delays, picked, here)
+    return issued, here, after, ranks_after
+
+
+@inline
+def after_pick(order, wakes, ranks, delays, picked, here):
+    """Returns the time of a pick in each lane, and the times of lanes and the ranks once it has issued."""
     issued = in_both(picked, filled(NEVER, picked))
-    after = where(here, plus(issued, delays), wakes)
-    return key, issued, here, lane, step, after, next_ranks(order, ranks, here, picked)
+    return issued, where(here, plus(issued, delays), wakes), next_ranks(order, ranks, here, picked)

@@ -302,6 +302,7 @@ def scheduler_record(lanes: int) -> np.dtype[Any]:
         ("reused", "u2", OPERAND_SLOTS * MOST_BANKS),  # the reuse cache, as READS: register + 1 and warp slot; 0: empty
         # Of the warp that is picked
         ("lane", "i8"),
+        ("step", "i8"),  # its next one
         ("cycle", "i8"),  # in which it is to issue
         # Of one that has issued the first instruction of a cycle and may issue a second one
         ("gap", "i8"),  # cycles, of the first instruction

@@ -110,7 +110,7 @@ def take_turns(machine, state, sm, until, end):
                 if awaits_instruction(machine.addresses, machine, state, sm, s, scheduler, begin + (key >> RANK_BITS), end):
                     continue
                 scheduler.cycle, time = begin + (key >> RANK_BITS), key & ~RANKS
-            picked = machine.program[at(warp_in(machine.chip[0], state, sm, s, scheduler.lane).step)]
+            picked = machine.program[at(scheduler.step)]
             if not pair and awaits_own_queue(machine, state, sm, s, picked.op, scheduler.cycle, end):
                 continue
             if at_random or picked.ordered:
@@ -141,7 +141,7 @@ def take_turns(machine, state, sm, until, end):
         slot = slot_in(chip, s, lane)
         index = sm.first_index + slot
         warp = state.warps[at(index)]
-        step = warp.step
+        step = scheduler.step
         ins = machine.program[at(step)]
         pair = (second & bit(s)) != NONE
         gap, busy, last = 0, 0, step
@@ -153,7 +153,7 @@ def take_turns(machine, state, sm, until, end):
                 issues_after_refusals(machine, state, sm, s, index, warp, step, cycle)
             gap, busy = execute(machine, state, sm, s, slot, warp, step, cycle), ins.busy
             if not pair and may_pair(machine, state, sm, slot, warp, step, cycle):
-                scheduler.gap, scheduler.busy, scheduler.first = gap, busy, step
+                scheduler.gap, scheduler.busy, scheduler.first, scheduler.step = gap, busy, step, warp.step
                 active, contending, second = active | bit(s), contending & ~bit(s), second | bit(s)
                 continue
             if pair:
@@ -195,8 +195,7 @@ def next_in_turn(machine, state, sm, asking):
     while asking != NONE:
         s = first(asking)
         asking = rest(asking)
-        warp = warp_in(machine.chip[0], state, sm, s, scheduler_at(state, sm, s).lane)
-        turn = precedence(machine, sm, s, machine.program[at(warp.step)].op)
+        turn = precedence(machine, sm, s, machine.program[at(scheduler_at(state, sm, s).step)].op)
         least = min(least, turn << SCHEDULER_BITS | s)  # no branch depends on chance
     return least & (MAX_SCHEDULERS - 1)
 
@@ -207,7 +206,7 @@ def agrees(machine, state, sm, s, cycle, end):
     scheduler = scheduler_at(state, sm, s)
     if machine.chip[0].policy == Policy.RANDOM:
         return draw_pick(machine, state, sm, s, scheduler, cycle, end)
-    op = machine.program[at(warp_in(machine.chip[0], state, sm, s, scheduler.lane).step)].op
+    op = machine.program[at(scheduler.step)].op
     if accepts(machine, state, sm, s, op, cycle):
         return True
     postpone(machine, state, sm, s, op, cycle, end)
@@ -230,6 +229,7 @@ def draw_pick(machine, state, sm, s, scheduler, cycle, end):
     if lanes == NONE:
         return False
     scheduler.lane = drawn(scheduler, lanes)
+    scheduler.step = warp_in(machine.chip[0], state, sm, s, scheduler.lane).step
     return True
 
 
