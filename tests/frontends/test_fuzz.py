@@ -10,7 +10,7 @@ import warpsim as ws
 from tests.support.damage import damaged
 from warpsim.frontends import listings
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.execution import evaluate
+from warpsim.frontends.execution import evaluator
 
 LISTINGS = [listings.folder() / f"{stem}.sm_{arch}.sass" for stem, arch in (("vector", 80), ("rows", 90), ("reduction", 75))]
 
@@ -51,7 +51,7 @@ def check(seed):
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    monkeypatch.setattr(evaluate, "MAX_STEPS", 5000)
+    monkeypatch.setattr(evaluator, "MAX_STEPS", 5000)
 
 
 def test_damaged_listings_end_in_the_documented_errors():

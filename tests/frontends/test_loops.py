@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.listings import counts, kernel, only
 from warpsim.frontends.errors import AssumptionWarning, FrontEndError
-from warpsim.frontends.execution import evaluate, leaps
+from warpsim.frontends.execution import evaluator, leaps
 from warpsim.kernels.instruction import Instruction
 from warpsim.kernels.statements import Conditional, Loop
 
@@ -108,7 +108,7 @@ def nest(*bounds):
 
 def test_a_nest_of_five_loops_is_executed_for_some_trips_of_each(monkeypatch):
     """A search for the trips that can be left out would execute 18 of 100 in each: 100,000 times the innermost loop."""
-    monkeypatch.setattr(evaluate, "MAX_STEPS", 60_000)
+    monkeypatch.setattr(evaluator, "MAX_STEPS", 60_000)
     found = kernel(*nest("c[0x0][0x168]", "0x64", "0x40", "c[0x0][0x168]", "0x63"), launch="4,32", arguments={"n": 100})
     assert [loop.trips for loop in only(found, Loop)] == [100, 100, 64, 100, 99]
     assert counts(found)["sfu"] == 100 * 100 * 64 * 100 * 99
@@ -373,7 +373,7 @@ def test_calculated_trips_pass_no_change_of_a_condition(test, n, trips, monkeypa
 def test_conditions_on_bits_in_long_loops_need_stated_trips(monkeypatch):
     test = "LOP3.LUT P1, R4, R3, 0xf, RZ, 0xc0, !PT"
     with monkeypatch.context() as fewer:
-        fewer.setattr(evaluate, "MAX_STEPS", 20_000)
+        fewer.setattr(evaluator, "MAX_STEPS", 20_000)
         with pytest.raises(FrontEndError, match=r"its trips follow no simple rule"):
             kernel(*periodic(test, n=10_000_000))
     with pytest.warns(AssumptionWarning, match="conditions on bits of what advances in this loop come out as in some"):
@@ -393,7 +393,7 @@ def test_conditions_on_bits_in_long_loops_need_stated_trips(monkeypatch):
 def test_trips_are_left_out_where_the_number_of_a_buffer_comes_back(rows, every, n, monkeypatch):
     """A condition on that number holds in each second, third or fourth trip, from the last one of the first group on."""
     monkeypatch.setattr(leaps, "_SEARCHED_STEPS", 50)
-    monkeypatch.setattr(evaluate, "MAX_STEPS", 3_000)
+    monkeypatch.setattr(evaluator, "MAX_STEPS", 3_000)
     buffer = ("SHF.L.U32 R5, R4, 0x9, RZ", "LDS R9, [R5]", *rows, "ISETP.EQ.AND P1, PT, R4, RZ, PT")
     found = counts(kernel("MOV R4, RZ", *periodic(*buffer, n=n)))
     assert found["fp64"] == pytest.approx(n // every, rel=1e-6)
@@ -447,7 +447,7 @@ def test_warps_leave_a_loop_with_the_probability_that_is_stated(leaving):
 
 @pytest.mark.filterwarnings("ignore:.*addresses of LDG")
 def test_a_loop_that_warps_leave_with_too_small_a_probability_needs_stated_trips(monkeypatch):
-    monkeypatch.setattr(evaluate, "MAX_STEPS", 5_000)
+    monkeypatch.setattr(evaluator, "MAX_STEPS", 5_000)
     rows = ("MUFU.RCP R6, R6", "@P0 BRA `(.L_loop)")
     with pytest.raises(FrontEndError, match="its trips follow no simple rule"):
         asking(*rows, probabilities={5: 1e-6})
@@ -473,14 +473,14 @@ def triangle(*test):
 
 def test_stated_trips_of_one_loop_after_the_other_let_a_long_import_succeed(monkeypatch):
     """Of 128 threads the warps make 512, 480, 448 and 416 trips of the outer loop."""
-    monkeypatch.setattr(evaluate, "MAX_STEPS", 2_500)
+    monkeypatch.setattr(evaluator, "MAX_STEPS", 2_500)
     with pytest.raises(FrontEndError, match=r"rule, and there are more than 2500 instructions; .* with KEY '\.L_inner', or args"):
         kernel(*triangle())
     with pytest.raises(FrontEndError, match=r"with KEY '\.L_outer', or args"):
         kernel(*triangle(), trips={".L_inner": 300})
     found = counts(kernel(*triangle(), trips={".L_inner": 300, ".L_outer": 200}))
     assert (found["sfu"], found["fp64"]) == (300 * 200, 200)
-    monkeypatch.setattr(evaluate, "MAX_STEPS", 40_000)
+    monkeypatch.setattr(evaluator, "MAX_STEPS", 40_000)
     found = counts(kernel(*triangle(), trips={".L_inner": 300}))
     assert (found["sfu"], found["fp64"]) == (300 * 464, 464)
 
@@ -495,7 +495,7 @@ def test_stated_trips_of_one_loop_after_the_other_let_a_long_import_succeed(monk
 )
 def test_where_all_trips_are_stated_other_conditions_do_not_make_an_import_too_long(test, monkeypatch):
     """Until it is too long, warps leave the inner loop early when their last thread does: in the first trips of the outer one."""
-    monkeypatch.setattr(evaluate, "MAX_STEPS", 5_000)
+    monkeypatch.setattr(evaluator, "MAX_STEPS", 5_000)
     with pytest.warns(AssumptionWarning, match="the trips of this loop are taken to be alike, since there are more than 2500"):
         found = kernel(*triangle(*test), trips={".L_inner": 300, ".L_outer": 200})
     assert counts(found)["sfu"] == pytest.approx(300 * 200, rel=0.011)

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra warpsim[cuda]")
 
 from warpsim.frontends.execution import floats, semantics
-from warpsim.frontends.execution.evaluate import Evaluator
 from warpsim.frontends.execution.evaluation import Given
+from warpsim.frontends.execution.evaluator import Evaluator
 from warpsim.frontends.launch.geometry import as_geometry
 from warpsim.frontends.launch.parameters import argument_bytes
 from warpsim.frontends.machine_code.flow import make_flow

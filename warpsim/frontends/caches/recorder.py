@@ -13,8 +13,8 @@ from warpsim.frontends.caches.excerpt import Excerpt, excerpt
 from warpsim.frontends.caches.timing import Clock
 from warpsim.frontends.caches.until_enough import WALKED, BlockIndex, EnoughError, UntilEnough, kind_of, patterns_of
 from warpsim.frontends.caches.walk import LOCAL, STORE, Accesses
-from warpsim.frontends.execution.evaluate import MAX_STEPS
 from warpsim.frontends.execution.evaluation import Evaluation, Given, add_counts
+from warpsim.frontends.execution.evaluator import MAX_STEPS
 from warpsim.frontends.execution.steps import Step
 from warpsim.frontends.execution.trips import Mask, warps_of
 from warpsim.frontends.machine_code.flow import Place
@@ -278,7 +278,7 @@ class Recorder(UntilEnough):
             self.facts.append((kind_of(step.one, space), width))
         row = np.where(active, addresses, -1)
         rows = [row] if step.role != "bulk" else self._lines(step, row)
-        warps = self._active(active).warps
+        warps = self.counter.active(active).warps
         add_counts(self.record.made, place, warps * float(len(rows)))
         if self.is_leaping:
             return

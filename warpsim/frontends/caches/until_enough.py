@@ -8,8 +8,8 @@ import numpy as np
 
 from warpsim.frontends.caches.walk import BYPASS_L1, CACHED, LOCAL, STORE
 from warpsim.frontends.execution import windows
-from warpsim.frontends.execution.evaluate import Evaluator
 from warpsim.frontends.execution.evaluation import Evaluation, Given
+from warpsim.frontends.execution.evaluator import Evaluator
 from warpsim.frontends.execution.local_memory import FIRST_REGION, interleaved, within_stack
 from warpsim.frontends.execution.steps import Step
 from warpsim.frontends.machine_code.flow import Place

@@ -14,5 +14,6 @@ Read them in this order:
     trips            how a loop advances from trip to trip; leaps: trips that are left out
     decisions        which way warps go at branches whose conditions are not known
     evaluation       what an execution is given, and what it counts
-    evaluate         executes
+    access_counter   counts accesses
+    evaluator        executes; evaluate: for how many blocks
 """

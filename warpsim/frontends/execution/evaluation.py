@@ -14,7 +14,7 @@ from warpsim.frontends.accesses.tally import Tally
 from warpsim.frontends.execution.steps import Steps
 from warpsim.frontends.execution.trips import Totals
 from warpsim.frontends.launch.geometry import Geometry
-from warpsim.frontends.launch.keys import Key, probabilities_by_place, trips_by_loop
+from warpsim.frontends.launch.keys import Key, are_named_by_address, probabilities_by_place, trips_by_loop
 from warpsim.frontends.launch.tiles import Tile
 from warpsim.frontends.machine_code.flow import Flow
 from warpsim.frontends.machine_code.memory_instructions import space_of
@@ -59,6 +59,12 @@ class Given:
     def probabilities_by_place(self) -> tuple[dict[int, float], dict[int, float]]:
         """`probabilities` by the block that ends with the branch, and by the instruction that makes the access."""
         return probabilities_by_place(self.flow, self.probabilities)
+
+    @cached_property
+    def stated_by_line(self) -> frozenset[int]:
+        """The blocks that end in a branch of which the probability is stated by its line."""
+        named = are_named_by_address(self.flow, self.probabilities)
+        return frozenset(block for block in self.probabilities_by_place[0] if self.flow.blocks[block].code[-1] not in named)
 
 
 @dataclass

@@ -37,7 +37,7 @@ from warpsim.frontends.execution.trips import (
 from warpsim.frontends.values import MASK
 
 if TYPE_CHECKING:
-    from warpsim.frontends.execution.evaluate import Evaluator
+    from warpsim.frontends.execution.evaluator import Evaluator
 
 _SEARCHED_STEPS = 10_000
 """Executed instructions up to which trips that can be left out are always searched for, since that executes more trips, and so
@@ -202,7 +202,8 @@ class Leaps:
         """
         mask, state = pending[self.run.flow.loops[loop].header], self.run.state
         saved = dict(state.values), self.run.record, {number: each.copy() for number, each in self.run.iterations.items()}
-        outer, reached, copies, drawn = state.differences, self.run.reached, self.run.copies, dict(self.run.decisions.drawn)
+        outer, reached, copies = state.differences, self.run.counter.reached, self.run.copies
+        drawn = dict(self.run.decisions.drawn)
         bases = None if self.run.bases is None else self.run.bases.copy()
         for name, by in advance.step.items():
             value = state.register(name)
@@ -231,7 +232,7 @@ class Leaps:
             record.add(found, 1 + groups, None if before is None else totals_after(*before))
             return met
         state.values, self.run.record, self.run.iterations = values, record, iterations
-        self.run.reached, self.run.copies, self.run.bases = reached, copies, bases
+        self.run.counter.reached, self.run.copies, self.run.bases = reached, copies, bases
         return None
 
     def _note_uneven(self, loop: int, watch: Watch, advance: Advance) -> None:
