@@ -64,6 +64,12 @@ def test_arguments_go_by_name_by_number_or_in_order():
         ws.kernels.from_sass(LISTING, args={"a": 1e39})
 
 
+def test_assumptions_are_warned_of_at_the_line_of_the_caller():
+    with pytest.warns(AssumptionWarning) as warned:
+        ws.kernels.from_sass(LISTING, launch=(64, 256))
+    assert {each.filename for each in warned} == {__file__}
+
+
 def test_parameters_are_guessed_where_the_text_does_not_name_them():
     text = "\n".join(row for row in LISTING.splitlines() if not row.startswith(".parameters"))
     (parsed,) = parse_listing(text)
@@ -131,11 +137,13 @@ def test_numbers_may_be_those_of_numpy():
     launch, plain = (np.int64(64), (np.int32(64), np.uint8(2)), np.int64(0)), ((64,), (64, 2), 0)
     for given, same in (({"n": np.int64(6400)}, {"n": 6400}), ((None, np.float32(2), np.int32(9)), (None, 2.0, 9))):
         assert ws.kernels.from_sass(LISTING, launch=launch, args=given) == ws.kernels.from_sass(LISTING, launch=plain, args=same)
+    for array in ((np.array([64, 2]), np.array(256)), np.array([(64, 2, 1), (256, 1, 1)])):
+        assert as_geometry(array) == as_geometry("64x2,256")
     loop = (".L_a:", "LDG.E R5, [R2.64]", "ISETP.NE.AND P1, PT, R5, RZ, PT", "@P1 BRA `(.L_a)", "EXIT")
     text = write_listing(function(*loop))
     trips, pattern = {".L_a": np.int64(5)}, {"0x0": "random"}
     assert only(ws.kernels.from_sass(text, trips=trips, patterns=pattern), ws.Loop)[0].trips == 5
-    for wrong in ((True, 256), (np.float64(8), 256), (8, 256, True)):
+    for wrong in ((True, 256), (np.float64(8), 256), (8, 256, True), np.array([8.0, 256.0])):
         with pytest.raises(FrontEndError, match=r"launch: .*: must be"):
             ws.kernels.from_sass(LISTING, launch=wrong)
     with pytest.raises(FrontEndError, match=r"args\['n'\] = 1000+: must fit in 4 bytes"):

@@ -1,6 +1,10 @@
-"""Errors of the front ends; each message names the file or function, and what is needed."""
+"""Errors and warnings of the front ends; each message names the file or function, and what is needed."""
 
 from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
 
 
 class FrontEndError(ValueError):
@@ -21,3 +25,12 @@ class MissingToolError(RuntimeError):
 
 class AssumptionWarning(UserWarning):
     """An import had to assume something; the message says what, where, and how to state it."""
+
+
+def warn(name: str, notes: Iterable[str]) -> None:
+    """Warns of what had to be assumed for a kernel or a file, at the line that called this package."""
+    package, caller, level = __name__.partition(".")[0], sys._getframe(1), 2
+    while caller.f_back is not None and caller.f_globals.get("__name__", "").partition(".")[0] == package:
+        caller, level = caller.f_back, level + 1
+    for note in dict.fromkeys(notes):
+        warnings.warn(f"{name}: {note}", AssumptionWarning, stacklevel=level)

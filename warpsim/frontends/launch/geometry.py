@@ -10,6 +10,8 @@ from itertools import pairwise, product
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from warpsim.frontends.errors import FrontEndError
 from warpsim.units import WARP_LANES
 
@@ -177,6 +179,7 @@ def as_geometry(launch: Any) -> Geometry:
             raise FrontEndError(f"launch = {launch!r}: {form}")
         words = [tuple(int(n) for n in word.split("x")) for word in launch.split(",")]
         launch = (*words[:2], *(word[0] for word in words[2:]))
+    launch = _listed(launch)
     if not isinstance(launch, Sequence) or not 2 <= len(launch) <= 3:
         raise FrontEndError(f"launch = {launch!r}: {form}")
     grid, block = (_three(name, value) for name, value in zip(("grid", "block"), launch, strict=False))
@@ -194,11 +197,17 @@ def as_geometry(launch: Any) -> Geometry:
 
 
 def _three(name: str, value: Any) -> tuple[int, int, int]:
+    value = _listed(value)
     numbers = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     if not 1 <= len(numbers) <= 3 or not all(_is_integer(n) and n >= 1 for n in numbers):
         raise FrontEndError(f"launch: {name} = {value!r}: must be one to three integers from 1")
     x, y, z, *_ = (*map(int, numbers), 1, 1)
     return x, y, z
+
+
+def _listed(value: Any) -> Any:
+    """Returns a value; of an array of NumPy, the list of its numbers."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _is_integer(value: object) -> bool:

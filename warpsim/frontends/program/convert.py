@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warpsim.frontends.caches.reuse import hits_of
 from warpsim.frontends.caches.walk import OtherSize, caches_of, notes_of_caches
-from warpsim.frontends.errors import AssumptionWarning, FrontEndError
+from warpsim.frontends.errors import FrontEndError, warn
 from warpsim.frontends.execution.evaluate import as_stated, evaluate
 from warpsim.frontends.execution.evaluation import Given
 from warpsim.frontends.launch.geometry import Geometry
@@ -136,9 +135,3 @@ def _check_bounds(function: MachineFunction, geometry: Geometry) -> None:
 def _with_tiles(patterns: Mapping[Key, str | int | Access], tiles: Mapping[str, Tile]) -> dict[Key, str | int | Access | Tile]:
     """Returns the patterns of accesses, with tiles in place of their texts."""
     return {key: tiles.get(str(key), pattern) for key, pattern in patterns.items()}
-
-
-def warn(name: str, notes: tuple[str, ...]) -> None:
-    """Warns of what had to be assumed."""
-    for note in dict.fromkeys(notes):
-        warnings.warn(f"{name}: {note}", AssumptionWarning, stacklevel=4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from warpsim.frontends.errors import AssumptionWarning, CompileError, FrontEndError, NoKernelError
+from warpsim.frontends.errors import CompileError, FrontEndError, NoKernelError, warn
 from warpsim.frontends.launch.parameters import declared_in_source, types_in_source
 from warpsim.frontends.machine_code.cubin import Parameter
 from warpsim.frontends.machine_code.nvdisasm import disassemble
@@ -131,7 +130,7 @@ def compiled_source(
             raise _with_templates(error, function, sources, {plain_name(symbol) for symbol in functions}) from None
         if function is None and (others := sorted(kernel_templates([text]).keys() - set(map(plain_name, functions)))):
             without = f"apart from templates of which host code names no instance with constants: {', '.join(others)}"
-            warnings.warn(f"{short}: {plain_name(found.name)} is the only kernel, {without}", AssumptionWarning, stacklevel=5)
+            warn(short, [f"{plain_name(found.name)} is the only kernel, {without}"])
         named = named_parameters(found, sources)
         if named is found and folders:  # a header of theirs may declare it, or bring a macro that does
             sources += map(decoded, included(text, folder, folders, toolkit).texts.values())
@@ -185,8 +184,7 @@ def compiled_source(
                 _note_refusals(refused, failure, headers.whole)
                 _note_calls_alike(refused.get(short, {}), text, macros)
         else:
-            for note in _assumptions(headers.missing, refused, brought):
-                warnings.warn(f"{short}: {note}", AssumptionWarning, stacklevel=4)
+            warn(short, _assumptions(headers.missing, refused, brought))
             return found
 
 

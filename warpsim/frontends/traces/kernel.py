@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from warpsim.frontends.caches.until_enough import kind_of
 from warpsim.frontends.caches.walk import Hits, ListedAccesses, caches_of, hits, notes_of_caches
-from warpsim.frontends.errors import FrontEndError
+from warpsim.frontends.errors import FrontEndError, warn
 from warpsim.frontends.machine_code.flow import Block, Flow, make_flow
 from warpsim.frontends.machine_code.operands import registers_of, written_count
 from warpsim.frontends.machine_code.sass import MachineFunction
-from warpsim.frontends.program.convert import Requirements, warn
+from warpsim.frontends.program.convert import Requirements
 from warpsim.frontends.program.emitter import Emitter
 from warpsim.frontends.traces.compiled import CompiledTrace, machine_instruction
 from warpsim.frontends.traces.fold import Item, Repeated, fold, length
