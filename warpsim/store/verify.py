@@ -92,7 +92,7 @@ def chunks_of(store: Store, index: int, name: str, own: Sequence[int]) -> Iterat
 def _damage(store: Store, index: int) -> Damage | None:
     """Returns the first damage of a tile, unless an extension has made it pending meanwhile."""
     damage = _first_damage(store, index)
-    return damage if damage is not None and store.log.has(DONE, index) else None
+    return damage if damage is not None and index in store.log.tiles(DONE) else None
 
 
 def _first_damage(store: Store, index: int) -> Damage | None:
