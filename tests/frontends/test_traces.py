@@ -249,6 +249,9 @@ def test_versions_differ_in_their_fields(tmp_path):
     new = "\n".join(f"17 {row} 0" if row[:2] == "00" else row for row in new.split("\n"))
     kernel = ws.kernels.from_trace(write_list(tmp_path, new))
     assert kernel.identity() == first.identity() and "17" in kernel.body[0].comment
+    later = copy_trace(blocks=1).replace("version = 4", "version = 9")
+    with pytest.warns(AssumptionWarning, match="a trace of version 9 is read as one of version 6, the newest that is known"):
+        assert ws.kernels.from_trace(write_list(tmp_path, later)) == first
 
 
 def test_of_several_launches_one_is_named(tmp_path):

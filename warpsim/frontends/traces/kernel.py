@@ -23,6 +23,7 @@ from warpsim.frontends.program.convert import Requirements
 from warpsim.frontends.program.emitter import Emitter
 from warpsim.frontends.traces.compiled import CompiledTrace, machine_instruction
 from warpsim.frontends.traces.fold import Item, Repeated, fold, length
+from warpsim.frontends.traces.trace_file import NEWEST_VERSION
 from warpsim.frontends.waits.dependences import Waits, waits_of
 from warpsim.hardware.gpu import Gpu
 from warpsim.kernels.instruction import Instruction
@@ -45,7 +46,7 @@ def traced_kernel(trace: CompiledTrace, binary: MachineFunction | None, caches: 
         name: of the kernel.
 
     Warns:
-        AssumptionWarning: some paths stand for others, or blocks were not traced, or an opcode is not known.
+        AssumptionWarning: some paths stand for others, or blocks were not traced; an opcode or the version is not known.
 
     Raises:
         FrontEndError: trace and binary differ.
@@ -53,6 +54,8 @@ def traced_kernel(trace: CompiledTrace, binary: MachineFunction | None, caches: 
     head, geometry = trace.head, trace.head.geometry
     resources = Requirements(max(1, head.registers), head.shared_bytes)
     kept, path_of_warp, notes = _kept(trace)
+    if head.version > NEWEST_VERSION:
+        notes.append(f"a trace of version {head.version} is read as one of version {NEWEST_VERSION}, the newest that is known")
     function, number_of, waits = _joined(trace, binary) if binary is not None else _alone(trace, kept)
     flow = Flow(function, (Block(range(len(function.code)), None, (), False),), ())
     places = {number: (0, index) for number, index in number_of.items()}

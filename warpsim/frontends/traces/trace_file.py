@@ -37,6 +37,9 @@ MOST_PENDING = 8192
 MOST_LINE, _SHORT_LINE = 2**16, 1024
 """Bytes of a line; one with 32 addresses has about 700. And of a line that is remembered."""
 
+NEWEST_VERSION = 6
+"""Version of the newest tracer whose traces have been read."""
+
 _PLACED_BEFORE = 3
 """Version from which on an instruction does not name its block and warp itself."""
 
