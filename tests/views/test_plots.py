@@ -230,6 +230,16 @@ def test_select(results):
         plots.select(results, {"scheduler": "gtoo"})
 
 
+def test_numbers_among_names_are_selected_as_numbers(results):
+    fractions = results.assign_coords(alpha=["1/2", "1", "7/3", "2.5"])
+    for wanted, text in ((1, "1"), (1.0, "1"), ("1", "1"), (2.5, "2.5"), ("7/3", "7/3")):
+        assert plots.select(fractions, {"alpha": wanted})["alpha"].item() == text
+    assert plots.select(fractions, {"alpha": ["7/3", 1]})["alpha"].values.tolist() == ["7/3", "1"]
+    for wanted in (2, True):
+        with pytest.raises(ValueError, match=f"alpha = {wanted}: must be one of 1/2, 1, 7/3, 2.5"):
+            plots.select(fractions, {"alpha": wanted})
+
+
 def test_stacked_states_add_up_to_the_occupancy(results, ax):
     chosen = results.sel(alpha=8, scheduler="gto")
     assert plots.stacked_states(chosen, ax) is ax

@@ -119,10 +119,25 @@ def select(results: xr.Dataset, values: Mapping[str, Any]) -> xr.Dataset:
 
 
 def _as_named(wanted: Any, existing: Sequence[Any]) -> Any:
-    """Returns a name as an axis has it, if it differs in upper and lower case only; any other value as it is."""
-    if wanted in existing or not isinstance(wanted, str):
+    """Returns a value as an axis of names has it; any other value as it is.
+
+    That is a name that differs in upper and lower case only, or a number that the axis has as text, as it has intervals among
+    fractions such as "2/3".
+    """
+    if wanted in existing:
         return wanted
-    return next((name for name in existing if isinstance(name, str) and name.lower() == wanted.lower()), wanted)
+    if isinstance(wanted, str):
+        return next((name for name in existing if isinstance(name, str) and name.lower() == wanted.lower()), wanted)
+    if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+        return wanted
+    return next((name for name in existing if isinstance(name, str) and _number_of(name) == wanted), wanted)
+
+
+def _number_of(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _listed(values: Sequence[Any]) -> str:
