@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -162,7 +163,7 @@ def test_a_wrong_clock_is_the_only_error(clock: Any) -> None:
     assert str(error.value).startswith("mine.toml: clock_ghz ") and len(str(error.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("bandwidth", [-1, "wide"])
+@pytest.mark.parametrize("bandwidth", [-1, math.inf, math.nan, "wide"])
 def test_a_wrong_bandwidth_is_the_only_error(bandwidth: Any) -> None:
     with pytest.raises(GpuFileError) as error:
         Gpu.from_dict(changed(DATA_SHEET, bandwidth_gbs=bandwidth), source="mine.toml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -36,7 +37,7 @@ def inconsistencies(data: Mapping[str, Any]) -> Iterator[Problem]:
     """Yields contradictions between fields of a description. Fields can be wrong or missing; such fields are skipped."""
     for small, large in _AT_MOST:
         low, high = value_at(data, small), value_at(data, large)
-        if is_number(low) and is_number(high) and low > high:
+        if is_number(low) and is_number(high) and high < low < math.inf:  # an infinite value is an error of its own
             yield tuple(small.split(".")), f" = {low}: must be at most {large} = {high}"
     fit, terms = value_at(data, "memory.contention.refined_a_cycles"), value_at(data, "memory.contention.refined")
     if (fit is None) != (terms is None):
