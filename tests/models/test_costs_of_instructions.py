@@ -7,7 +7,7 @@ import pytest
 
 import warpsim as ws
 from warpsim import models
-from warpsim.kernels import Access, Cost, Instruction, Kernel, Loop
+from warpsim.kernels import Access, Conditional, Cost, Instruction, Kernel, Loop
 from warpsim.models import baghsorkhi, gpuperf, littles_law, mwp_cwp, pipeline, roofline, volkov, zhang_owens
 
 
@@ -70,6 +70,21 @@ def test_a_grid_has_no_more_warps_than_its_blocks():
     given = {"blocks": 1, "block_warps": 8}
     few, many = (float(gpuperf.grid("fermi", "vector_add", warps=warps, **given)) for warps in (8, 48))
     assert few == many > ws.load_gpu("fermi").memory.latency_cycles
+
+
+@pytest.mark.parametrize("model", [volkov, gpuperf, mwp_cwp])
+def test_a_kernel_that_was_made_for_a_size_of_blocks_has_it_in_models_as_in_simulations(model):
+    """Of 16 warps, the smallest blocks on a GT200 would have 2, of which every other warp would make the adds."""
+    add = Instruction("alu", dst="x", src=("x",))
+    body = (Instruction("load", dst="x", src=("x",)), Conditional(warps=(0,), then=(add,) * 50), Instruction("barrier"))
+    kernel = Kernel(name="four", inputs=("x",), body=body, block_warps=4)
+    sizes = ({}, {"block_warps": 4}, {"block_warps": 2})
+    left_out, *given = (model.throughput("gt200", kernel, warps=16, **size) for size in sizes)
+    adds, first, second = (float(ds["ipc"].sel(op="alu") / ds["ipc"].sel(op="load")) for ds in (left_out, *given))
+    assert (adds, first, second) == pytest.approx((50 / 4, 50 / 4, 50 / 2))
+    assert float(left_out["ipc"].sel(op="load")) == float(given[0]["ipc"].sel(op="load"))
+    run = ws.simulate("gt200", kernel, warps=16, replicates=1, sms=1, warmup=2_000, cycles=20_000)["ipc"].isel(replicate=0)
+    assert float(run.sel(op="alu") / run.sel(op="load")) == pytest.approx(50 / 4, rel=0.1)
 
 
 def test_more_than_a_thousand_warps_may_be_needed():

@@ -194,7 +194,7 @@ def throughput(
     """
     occupancy = axis("warps", warps, at_least=0)
     if block_warps is None and ("barrier" in kernel.ops or names_warps(kernel)):
-        block_warps = default_block_warps(gpu, int(occupancy.max()))
+        block_warps = kernel.block_warps or default_block_warps(gpu, int(occupancy.max()))
     p = parameters(
         gpu, kernel, warps=occupancy.values, block_warps=block_warps, bandwidth=bandwidth,
         departure_delays=departure_delays, ind_mem_req=ind_mem_req,

@@ -328,7 +328,7 @@ def _feed(gpu: Gpu, kernel: Kernel, warps: ArrayLike | xr.DataArray, arguments: 
     occupancy = axis("warps", warps, at_least=0)
     block_warps = arguments.pop("block_warps", None)
     if block_warps is None and names_warps(kernel):
-        block_warps = default_block_warps(gpu, int(occupancy.max()))
+        block_warps = kernel.block_warps or default_block_warps(gpu, int(occupancy.max()))
     p = parameters(gpu, kernel, warps=occupancy.values, block_warps=block_warps, **arguments)
     return _Fed(occupancy, counts(gpu, kernel, block_warps=block_warps), equations(p))
 

@@ -181,7 +181,7 @@ def _point(gpu: Gpu, kernel: Kernel, warps: float, refined: bool, block_warps: i
     if block_warps is None and names_warps(kernel):
         if warps != int(warps):
             raise ValueError(f"warps = {warps}: must be a whole number if block_warps is left out")
-        block_warps = default_block_warps(gpu, int(warps))
+        block_warps = kernel.block_warps or default_block_warps(gpu, int(warps))
 
     def at(latency: float) -> _Point:
         path = warp_path(gpu, kernel, block_warps=block_warps, memory_latency=latency)
