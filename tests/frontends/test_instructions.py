@@ -244,6 +244,25 @@ def test_the_lower_half_of_a_register_is_known_by_itself(move):
     assert {*computed("LOP3.LUT P0, RZ, R7, 0xf, RZ, 0xc0, !PT", R7=half)["P0"]} == {1}
 
 
+@pytest.mark.parametrize(
+    ("sum_", "expected"),
+    [
+        ("VIADD R9, R7, 0x4", 3),
+        ("IADD3 R9, R7, R5, RZ", 0x4F),
+        ("IADD3 R9, R5, -R7, RZ", 0x51),
+        ("IMAD.IADD R9, R7, 0x1, R5", 0x4F),
+        ("IMAD.IADD R9, R5, 0x1, R7", 0x4F),
+    ],
+)
+def test_the_lower_half_of_a_sum_is_known_where_those_of_its_terms_are(sum_, expected):
+    """Pipelines of libcu++ count their stages in eight bits, in the lower half of a register."""
+    (half,) = {*computed("PRMT R7, R3, 0x7610, R7", R3=0xFFFF, R7=UNKNOWN)["R7"]}
+    (total,) = {*computed(sum_, R7=half, R5=0x3300_0050)["R9"]}
+    assert total < 0  # as a whole it is not known
+    assert {*computed("LOP3.LUT R9, R7, 0xffff, RZ, 0xc0, !PT", R7=total)["R9"]} == {expected}
+    assert {*computed(sum_, R7=UNKNOWN, R5=0x3300_0050)["R9"]} == {UNKNOWN}
+
+
 def test_bits_that_data_does_not_decide_are_known():
     assert {*computed("LOP3.LUT R9, R7, 0xff, R5, 0x80, !PT", R7=UNKNOWN, R5=0xF00)["R9"]} == {0}
     assert {*computed("LOP3.LUT R9, R7, R5, RZ, 0xfc, !PT", R7=UNKNOWN, R5=MASK)["R9"]} == {MASK}

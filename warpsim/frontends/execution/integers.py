@@ -6,7 +6,7 @@ Only what addresses and branches are made of is here; whatever comes from memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
 from itertools import product
 
@@ -30,10 +30,19 @@ from warpsim.frontends.values import (
 
 
 def add(*terms: Values, carries: int = 0) -> list[Values]:
-    """Returns the sum of values and carries, and so many predicates, as many of which hold as 2^32 is carried over."""
+    """Returns the sum of values and carries, and so many predicates, as many of which hold as 2^32 is carried over.
+
+    Where the lower halves of all terms are known, so is that of the sum.
+    """
     some = [one for one in terms if one is not ZERO] or [ZERO]
     total, bad = reduce(np.add, some), any_unknown(some)
-    return [unless(bad, total), *(unless(bad, (total >> 32 > k).astype(np.int64)) for k in range(carries))]
+    word = unless(bad, total) if not np.count_nonzero(bad) else _sum_of_known_bits(some)
+    return [word, *(unless(bad, (total >> 32 > k).astype(np.int64)) for k in range(carries))]
+
+
+def _sum_of_known_bits(terms: Sequence[Values]) -> Values:
+    bits, masks = zip(*(known_bits(one) for one in terms), strict=True)
+    return of_known_bits(reduce(np.add, bits), reduce(np.bitwise_and, masks))  # a half takes no carry from above
 
 
 def multiply_add(

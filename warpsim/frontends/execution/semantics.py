@@ -27,7 +27,19 @@ from warpsim.frontends.machine_code.operands import (
     stack_words,
 )
 from warpsim.frontends.machine_code.sass import MachineInstruction
-from warpsim.frontends.values import MASK, NOTHING, UNKNOWN, ZERO, Values, array, is_any_unknown, known, signed
+from warpsim.frontends.values import (
+    MASK,
+    NOTHING,
+    UNKNOWN,
+    ZERO,
+    Values,
+    array,
+    is_any_unknown,
+    known,
+    known_bits,
+    of_known_bits,
+    signed,
+)
 from warpsim.frontends.waits.async_copies import is_phase_test
 from warpsim.units import WARP_LANES
 
@@ -183,6 +195,9 @@ def _multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
         more = array(0) if carry is None else s.read(carry)
         if not is_any_unknown(x, y, z, more):
             return [(result, (x * y + z + more) & MASK), *((name, NOTHING) for name in carries)]
+        if _is_one(a) or _is_one(b):  # a sum, also of halves of numbers
+            (total,) = integers.add(y if _is_one(a) else x, z, more)
+            return [(result, total), *((name, NOTHING) for name in carries)]
         zero = ((x == 0) | (y == 0)) & True  # nothing depends on the other factor
         product = np.where(zero, 0, (x.view(np.uint64) * y.view(np.uint64)).view(np.int64))
         bad = ((x < 0) | (y < 0)) & ~zero | (z < 0) | (more < 0)
@@ -191,6 +206,10 @@ def _multiply_add(suffixes: Suffixes, parts: Parts) -> Effect:
         return [(result, total), *((name, NOTHING) for name in carries)]
 
     return narrow
+
+
+def _is_one(part: Operand) -> bool:
+    return isinstance(part, Immediate) and part.value == 1
 
 
 def _shift_add(suffixes: Suffixes, parts: Parts) -> Effect:
@@ -226,7 +245,8 @@ def _shift_add(suffixes: Suffixes, parts: Parts) -> Effect:
 
 
 def _complement(value: Values) -> Values:
-    return known(~value, value)
+    bits, mask = known_bits(value)
+    return of_known_bits(~bits, mask)
 
 
 def _funnel(suffixes: Suffixes, parts: Parts) -> Effect:
