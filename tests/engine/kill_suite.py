@@ -58,7 +58,8 @@ def prepare() -> tuple[dict[str, tuple[Any, Any]], list[Any]]:
         "all options": (15, strategies.with_all_options_of_a_core()),
     }.items():
         chosen |= {f"{kind} {number}": case for number, case in enumerate(drawn(draws, strategy))}
-    stopped = drawn(25, st.tuples(cases(), st.lists(st.integers(1, 90), min_size=1, max_size=6)))
+    stops = st.lists(st.integers(1, 90), min_size=1, max_size=6)
+    stopped = drawn(25, st.tuples(cases(), stops)) + drawn(10, st.tuples(strategies.with_mbarriers(), stops))
     return {name: (case, expected_of(case)) for name, case in chosen.items()}, stopped
 
 
