@@ -332,7 +332,7 @@ def key_values(option: str, texts: Sequence[str]) -> dict[str, Any]:
         name, separator, value = text.partition("=")
         if not (name and separator and value):
             raise ValueError(f"{option} {text}: must be NAME=VALUE")
-        several = re.split(r",(?=\w+=)", text)
+        several = re.split(r",(?=[\w.\[\]]+=)", text)
         if len(several) > 1:
             raise ValueError(f"{option} {text}: must be {' '.join(f'{option} {one}' for one in several)}")
         if name in values:

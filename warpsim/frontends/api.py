@@ -63,7 +63,8 @@ def from_cuda(
         function: the kernel, or an instance of a template such as "scale<float>"; may be left out where there is only one.
         launch: (grid, block) or (grid, block, bytes of dynamic shared memory); a grid or block is a number, or up to three.
         args: arguments of the kernel, numbers, or truth values for bool, by name, by number, or in order; members of structures
-            by name, such as "p.n". Pointers and what nothing depends on may be left out.
+            by name, such as "p.n"; also variables in constant memory, by name. Pointers and what nothing depends on may be left
+            out.
         trips: loop -> number of trips, where it depends on data. A loop is named by its label in the listing, or by its line if
             it has no other loop beside it.
         probabilities: branch -> probability that a warp does not jump, where that depends on data, or is to be another one than

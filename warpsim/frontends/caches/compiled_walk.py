@@ -106,7 +106,8 @@ def compressed(addresses, widths):  # type: ignore[no-untyped-def]
     at = 0
     for row in range(len(addresses)):
         count = lines_of(addresses[row], 0, widths[row], lines, masks)
-        all_lines[at : at + count], all_masks[at : at + count] = lines[:count], masks[:count]
+        for each in range(count):  # numba compiles a loop sooner than a slice
+            all_lines[at + each], all_masks[at + each] = lines[each], masks[each]
         at += count
     return all_lines, all_masks, counts
 

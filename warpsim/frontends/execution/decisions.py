@@ -23,6 +23,7 @@ from warpsim.frontends.launch.keys import (
     waits_for_others,
 )
 from warpsim.frontends.launch.parameters import notes_of_structures
+from warpsim.frontends.launch.variables import notes_of_variables
 from warpsim.frontends.machine_code.flow import place
 from warpsim.frontends.machine_code.rare_operands import common_jumps
 from warpsim.frontends.values import Values
@@ -191,7 +192,7 @@ class Decisions:
         """Returns the error that asks for the trips of a loop."""
         where = place(self.function, self.flow.blocks[self.flow.loops[loop].header].code[0])
         notes = f"; {_IS_SWAP}" if retries(self.flow, loop) else f"; {_IS_WAIT}" if waits_for_others(self.flow, loop) else ""
-        notes += "".join(f"; {note}" for note in notes_of_structures(self.function))
+        notes += "".join(f"; {note}" for note in (*notes_of_structures(self.function), *notes_of_variables(self.function)))
         if any(one.base == "LDL" for one in self.function.code):
             notes += f"; {_IN_LOCAL_MEMORY}"
         return FrontEndError(f"the loop at {where}: {why}; {how_to_give_trips(self.flow, loop)}{notes}")

@@ -130,7 +130,10 @@ def _rank_in_cluster(block: tuple[int, int, int], cluster: tuple[int, int, int])
     return x + cluster[0] * (y + cluster[1] * z)
 
 
-_OF_VARIABLES, _FIRST_VARIABLE = 4, 1 << 20
+_OF_CALLER, _OF_COMPILER, _OF_VARIABLES = 0, 2, 3
+"""Constant banks with parameters, with constants that the compiler makes, and with variables in constant memory."""
+
+_OF_ADDRESSES, _FIRST_VARIABLE = 4, 1 << 20
 """Constant bank with the addresses of variables of the device, of 8 bytes each, which are arrays as pointers are; the first one's
 number."""
 
@@ -166,13 +169,14 @@ def initial_state(
         words[block_at + 4 * d] = geometry.block[d]
         words[grid_at + 4 * d] = geometry.grid[d]
     words[stack_at] = STACK_END
-    banks = {0: dict(arguments), 2: dict(enumerate(function.constants))}
+    values = {one.offset + k: byte for one in function.variables for k, byte in enumerate(one.value)}
+    banks = {_OF_CALLER: dict(arguments), _OF_COMPILER: dict(enumerate(function.constants)), _OF_VARIABLES: values}
     for offset, word in words.items():
-        banks[0].update(enumerate((word & MASK).to_bytes(4, "little"), offset))
+        banks[_OF_CALLER].update(enumerate((word & MASK).to_bytes(4, "little"), offset))
 
     @cache
     def constant(bank: int, offset: int, size: int = 4) -> Values:
-        if bank == _OF_VARIABLES:
+        if bank == _OF_ADDRESSES:
             address = _FIRST_VARIABLE + offset // 8 << ARRAYS_APART
             return array(address >> 8 * (offset % 8) & (1 << 8 * size) - 1)
         known_bytes = banks.get(bank, {})

@@ -44,7 +44,7 @@ _READ = re.compile(r"c\[0x0\]\s*\[(?:U?R\w+\+)?(0x[0-9a-f]+)\]")
 """An operand in the constant bank of the parameters."""
 
 _MOST_NAMED = 40
-"""Members of structures that a message names, at most."""
+"""Members of structures, or variables, that a message names, at most."""
 
 _TO_DO = "let the kernel take such members as parameters of their own"
 """What a user can do where members of a structure cannot be given."""
@@ -100,15 +100,17 @@ def argument_bytes(function: MachineFunction, arguments: Mapping[str | int, floa
     members = {one.name: one for each in parameters for one in each.members}
     places = [one for each in parameters for one in each.members or (each,)]
     for number, one in enumerate(places):
-        if _is_pointer(one):
-            _put(found, base + one.offset, ((number + 1) << ARRAYS_APART).to_bytes(8, "little"))
+        if is_pointer(one):
+            _put(found, base + one.offset, address_of(number + 1))
     keys: dict[int, str | int] = {}  # byte -> the argument that gives it
     for key, value in given.items():
         part = members.get(str(key))
         if part is None:
-            others = f"; members: {_listed(members)}" if members else ""
+            others = f"; members: {listed(members)}" if members else ""
+            if function.variables:
+                others += f"; variables in constant memory: {listed(plain_name(one.name) for one in function.variables)}"
             part = parameters[place_of(key, names, plain_name(function.name), others)]
-        data = _bytes(key, value, part)
+        data = bytes_of(key, value, part)
         for offset in range(part.offset, part.offset + len(data)):
             if offset in keys:
                 raise given_twice(key, value, keys[offset])
@@ -141,12 +143,13 @@ def given_twice(key: object, value: object, other: object) -> FrontEndError:
     return FrontEndError(f"args[{key!r}] = {value!r}: args[{other!r}] gives this parameter, too")
 
 
-def _is_pointer(one: Parameter) -> bool:
+def is_pointer(one: Parameter) -> bool:
+    """Returns whether a parameter, or a variable, is a pointer, or of its size and of no known type."""
     return one.kind == POINTER if one.kind else one.size == _POINTER_BYTES and not one.integer
 
 
-def _listed(members: Iterable[str]) -> str:
-    """Returns the members of structures for a message."""
+def listed(members: Iterable[str]) -> str:
+    """Returns the names of members of structures, or of variables, for a message."""
     names = list(members)
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
@@ -163,17 +166,27 @@ def notes_of_structures(function: MachineFunction) -> tuple[str, ...]:
         if unknown and (one.members or one.size not in _NUMBERS):
             what = f"parameter {one.name or number} is a structure of {one.size} bytes"
             fields = [member.name for member in one.members if member.offset <= unknown[0] < member.offset + member.size]
-            why = f"and its bit fields {_listed(fields)} cannot be given" if fields else "whose members are not known"
+            why = f"and its bit fields {listed(fields)} cannot be given" if fields else "whose members are not known"
             how = _TO_DO if one.name else f"import the CUDA source, or {_TO_DO}"
             notes.append(f"{what}, {why}: what depends on them is taken as data; {how}")
     return tuple(notes)
+
+
+def address_of(array: int) -> bytes:
+    """Returns the address of an array of this number, to which a pointer points that is not given."""
+    return (array << ARRAYS_APART).to_bytes(_POINTER_BYTES, "little")
 
 
 def _put(found: dict[int, int], offset: int, data: bytes) -> None:
     found.update(enumerate(data, offset))
 
 
-def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
+def bytes_of(key: str | int, value: object, parameter: Parameter) -> bytes:
+    """Returns the bytes of a value that an argument gives a parameter, or a variable.
+
+    Raises:
+        FrontEndError: it does not fit.
+    """
     size = parameter.size
     if parameter.kind == BITS:
         raise FrontEndError(f"args[{key!r}] = {value!r}: it is a bit field, which cannot be given; {_TO_DO}")
@@ -188,7 +201,7 @@ def _bytes(key: str | int, value: object, parameter: Parameter) -> bytes:
     if isinstance(value, float) and parameter.integer:
         raise FrontEndError(f"args[{key!r}] = {value}: must be an integer, as the source declares it")
     if size not in _NUMBERS:
-        how = f"give its members: {_listed(one.name for one in parameter.members)}" if parameter.members else _TO_DO
+        how = f"give its members: {listed(one.name for one in parameter.members)}" if parameter.members else _TO_DO
         raise FrontEndError(f"args[{key!r}] = {value}: it is a structure of {size} bytes, which cannot be given; {how}")
     if isinstance(value, float):
         if size == 1:

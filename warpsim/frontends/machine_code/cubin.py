@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from warpsim.frontends.errors import FrontEndError
 
@@ -25,6 +26,12 @@ NO_CLUSTER = (1, 1, 1)
 
 RESERVED_SHARED_BYTES = 1024
 """Bytes at the start of a block's shared memory that the system takes, from compute capability 9.0 on."""
+
+_VARIABLES = ".nv.constant3"
+"""Section of the variables in constant memory."""
+
+_OBJECT = 1
+"""Type of a symbol that is a variable."""
 
 _REL_BYTES, _RELA_BYTES = 16, 24
 _WORD_BYTES = 16
@@ -55,6 +62,16 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Variable(Parameter):
+    """A variable in constant memory, with its offset in constant bank 3.
+
+    `value` are its bytes where they are known; the file has zeros for those that the host sets.
+    """
+
+    value: bytes = b""
+
+
+@dataclass(frozen=True)
 class Function:
     """A kernel of a cubin.
 
@@ -69,6 +86,7 @@ class Function:
         most_threads: threads of a block at most, as launch bounds state it; None where the file does not say.
         cluster: blocks of a cluster in x, y and z, as the kernel declares them.
         links: address of an instruction -> function in another section that it names, such as the one that it calls.
+        variables: of the file, in constant memory, in order of their offsets.
     """
 
     name: str
@@ -81,6 +99,7 @@ class Function:
     most_threads: int | None = None
     cluster: tuple[int, int, int] = NO_CLUSTER
     links: Mapping[int, str] = field(default_factory=dict)
+    variables: tuple[Variable, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,10 +113,19 @@ class Cubin:
 @dataclass(frozen=True)
 class _Section:
     name: str
+    number: int
     kind: int
     info: int
     size: int
     data: bytes
+
+
+class _Symbol(NamedTuple):
+    name: str
+    kind: int
+    section: int
+    offset: int
+    size: int
 
 
 class _OtherMachineError(Exception):
@@ -120,8 +148,9 @@ def read_cubin(data: bytes, name: str = "cubin") -> Cubin:
         raise FrontEndError(f"{name}: is not a cubin (an ELF file of machine code)")
     try:
         arch, sections, symbols = _read_elf(data)
+        variables = _variables(sections, symbols)
         functions = {
-            symbol: _function(symbol, section, sections, symbols)
+            symbol: _function(symbol, section, sections, symbols, variables)
             for key, section in sections.items()
             if key.startswith(".text.") and (symbol := key.removeprefix(".text."))
         }
@@ -133,8 +162,8 @@ def read_cubin(data: bytes, name: str = "cubin") -> Cubin:
     return Cubin(arch, functions)
 
 
-def _read_elf(data: bytes) -> tuple[int, dict[str, _Section], list[str]]:
-    """Returns the architecture, the sections by name, and the names of the symbols by number."""
+def _read_elf(data: bytes) -> tuple[int, dict[str, _Section], list[_Symbol]]:
+    """Returns the architecture, the sections by name, and the symbols by number."""
     if data[4] != 2 or data[5] != 1:
         raise struct.error("not a 64-bit little-endian file")
     (machine,) = struct.unpack_from("<H", data, 18)
@@ -149,13 +178,15 @@ def _read_elf(data: bytes) -> tuple[int, dict[str, _Section], list[str]]:
     raw = [_data(data, header) for header in headers]
     names = raw[names_at]
     sections = {
-        (name := _text(names, header[0])): _Section(name, header[1], header[7], header[5], raw[k])
+        (name := _text(names, header[0])): _Section(name, k, header[1], header[7], header[5], raw[k])
         for k, header in enumerate(headers)
     }
-    symbols: list[str] = []
+    symbols: list[_Symbol] = []
     if ".symtab" in sections and ".strtab" in sections:
         table_data, strings = sections[".symtab"].data, sections[".strtab"].data
-        symbols = [_text(strings, struct.unpack_from("<I", table_data, at)[0]) for at in range(0, len(table_data) - 23, 24)]
+        for at in range(0, len(table_data) - 23, 24):
+            start, kind, _, section, offset, length = struct.unpack_from("<IBBHQQ", table_data, at)
+            symbols.append(_Symbol(_text(strings, start), kind & 15, section, offset, length))
     arch = flags & 0xFF if data[8] < 8 else (flags >> 8) & 0xFF  # ABI version 8 moved it
     return arch, sections, symbols
 
@@ -173,13 +204,30 @@ def _text(strings: bytes, start: int) -> str:
     return strings[start : strings.index(b"\0", start)].decode() if b"\0" in strings[start:] else ""
 
 
-def _function(name: str, section: _Section, sections: Mapping[str, _Section], symbols: list[str]) -> Function:
+def _variables(sections: Mapping[str, _Section], symbols: Sequence[_Symbol]) -> tuple[Variable, ...]:
+    """Returns the variables in constant memory. Values are known that are not 0, and hold no address, which a relocation sets."""
+    section = sections.get(_VARIABLES)
+    if section is None:
+        return ()
+    relocated = {place for place, _ in _relocations(_VARIABLES, sections)}
+    found = []
+    for one in symbols:
+        if one.kind == _OBJECT and one.section == section.number and one.size > 0 and one.offset + one.size <= len(section.data):
+            value = section.data[one.offset : one.offset + one.size]
+            is_known = any(value) and relocated.isdisjoint(range(one.offset, one.offset + one.size))
+            found.append(Variable(one.offset, one.size, one.name, value=value if is_known else b""))
+    return tuple(sorted(found, key=lambda variable: variable.offset))
+
+
+def _function(
+    name: str, section: _Section, sections: Mapping[str, _Section], symbols: Sequence[_Symbol], variables: tuple[Variable, ...]
+) -> Function:
     registers = section.info >> 24 or None
     common = sections.get(".nv.info")
     for attribute, value in _attributes(common.data if common else b""):
         if attribute == _REGCOUNT:
             symbol, count = struct.unpack_from("<II", value)
-            if symbol < len(symbols) and symbols[symbol] == name:
+            if symbol < len(symbols) and symbols[symbol].name == name:
                 registers = count
     own = sections.get(f".nv.info.{name}")
     parameters, base, most_threads, cluster = [], None, None, NO_CLUSTER
@@ -206,20 +254,27 @@ def _function(name: str, section: _Section, sections: Mapping[str, _Section], sy
         most_threads=most_threads,
         cluster=cluster,
         links=_links(name, sections, symbols),
+        variables=variables,
     )
 
 
-def _links(name: str, sections: Mapping[str, _Section], symbols: list[str]) -> dict[int, str]:
+def _links(name: str, sections: Mapping[str, _Section], symbols: Sequence[_Symbol]) -> dict[int, str]:
     """Returns address of an instruction -> function in another section, from the relocations of a function."""
     found = {}
+    for place, number in _relocations(f".text.{name}", sections):
+        other = symbols[number].name if number < len(symbols) else ""
+        if other != name and f".text.{other}" in sections:
+            found[place // _WORD_BYTES * _WORD_BYTES] = other
+    return found
+
+
+def _relocations(name: str, sections: Mapping[str, _Section]) -> Iterator[tuple[int, int]]:
+    """Yields the places in a section where an address is to be written, and the number of the symbol of which it is that."""
     for kind, size in ((".rel", _REL_BYTES), (".rela", _RELA_BYTES)):
-        data = section.data if (section := sections.get(f"{kind}.text.{name}")) else b""
+        data = section.data if (section := sections.get(f"{kind}{name}")) else b""
         for at in range(0, len(data) - size + 1, size):
             place, info = struct.unpack_from("<QQ", data, at)
-            other = symbols[number] if (number := info >> 32) < len(symbols) else ""
-            if other != name and f".text.{other}" in sections:
-                found[place // _WORD_BYTES * _WORD_BYTES] = other
-    return found
+            yield place, info >> 32
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

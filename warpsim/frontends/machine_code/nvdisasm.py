@@ -11,7 +11,7 @@ from pathlib import Path
 
 from warpsim.frontends.errors import FrontEndError, MissingToolError, NoKernelError
 from warpsim.frontends.machine_code.cubin import Function, read_cubin
-from warpsim.frontends.machine_code.sass import MachineFunction
+from warpsim.frontends.machine_code.sass import MachineFunction, variables_read
 from warpsim.frontends.machine_code.sass_text import parse_disassembly
 
 LIMIT_S, LIMIT_S_PER_MEGABYTE = 120.0, 20.0
@@ -39,6 +39,7 @@ def described_by(function: MachineFunction, known: Function) -> MachineFunction:
         constants=known.constants,
         most_threads=known.most_threads,
         cluster=known.cluster,
+        variables=variables_read(function, known.variables),
     )
 
 

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.machine_code.cubin import BITS, NUMBER, POINTER, Parameter
+from warpsim.frontends.machine_code.cubin import BITS, NUMBER, POINTER, Parameter, Variable
 from warpsim.frontends.machine_code.sass import VOLTA, Control, MachineFunction, MachineInstruction, decode_control
 
 _MOST = 10**9
 """Largest number in the directives of a listing, such as bytes of shared memory."""
 
 _MOST_PARAMETERS = 2**16
-"""Bytes of a constant bank, in which parameters are."""
+"""Bytes of a constant bank, in which parameters are, or variables."""
 
 _INSTRUCTION = re.compile(
     r"\s*/\*(?P<address>[0-9a-f]{4,16})\*/\s+(?:\{\s+)?"  # a brace: the first of two instructions that Maxwell issues together
@@ -157,6 +157,8 @@ def write_listing(function: MachineFunction) -> str:
         rows.append(" ".join((f".parameters {function.parameter_base:#x}", *words)))
     if function.constants:
         rows.append(f".constants {function.constants.hex()}")
+    if function.variables:
+        rows.append(" ".join((".variables", *map(_variable_text, function.variables))))
     if function.source:
         rows.append(f".source {function.source}")
     line = None
@@ -172,6 +174,10 @@ def write_listing(function: MachineFunction) -> str:
 def _parameter_text(one: Parameter) -> str:
     kind = _INTEGER if one.integer else f":{one.kind}" if one.kind not in ("", POINTER) else ""
     return f"{one.offset}:{one.size}:{one.name}{kind}"
+
+
+def _variable_text(one: Variable) -> str:
+    return _parameter_text(one) + (f"={one.value.hex()}" if one.value else "")
 
 
 def without_padding(code: Iterable[MachineInstruction]) -> list[MachineInstruction]:
@@ -239,7 +245,7 @@ def parse_listing(text: str) -> list[MachineFunction]:
             labels.clear()
         elif row.endswith(":") and " " not in row:
             labels.append(row[:-1])
-        elif word := re.match(r"\.(target|function|registers|shared|parameters|constants|source|line) (.+)$", row):
+        elif word := re.match(r"\.(target|function|registers|shared|parameters|constants|variables|source|line) (.+)$", row):
             key, value = word[1], word[2].strip()
             if key == "target":
                 end()
@@ -296,8 +302,22 @@ def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> Ma
         parameters=tuple(parameters),
         parameter_base=_number(base) if base else None,
         source=head.get("source", ""),
-        constants=_hex(head.get("constants", "")),
+        constants=_hex("constants", head.get("constants", "")),
+        variables=tuple(map(_variable, head.get("variables", "").split())),
     )
+
+
+def _variable(word: str) -> Variable:
+    """Returns the variable in constant memory that a word of a listing describes."""
+    found = re.fullmatch(rf"(\d+):(\d+):([\w$.\[\]]+)({_INTEGER}|{_OTHERS})?(?:=(\w+))?", word)
+    if not found:
+        raise FrontEndError(f".variables: {word!r} must be offset:size:name, offset:size:name{_INTEGER}, or either with =value")
+    offset, size, value = int(found[1]), int(found[2]), _hex("variables", found[5] or "")
+    if offset + size > _MOST_PARAMETERS or len(value) not in (0, size):
+        raise FrontEndError(f".variables: {word[:60]!r}: they have {_MOST_PARAMETERS} bytes at most, and a value of their size")
+    is_integer = found[4] == _INTEGER
+    kind = NUMBER if is_integer else (found[4] or "").removeprefix(":")
+    return Variable(offset, size, found[3], is_integer, kind=kind, value=value)
 
 
 def _operands(text: str, row: int) -> str:
@@ -318,11 +338,11 @@ def _number(text: str, row: int | None = None) -> int:
     raise FrontEndError(f"{where}{text!r}: must be a number from 0 to {_MOST}")
 
 
-def _hex(text: str) -> bytes:
+def _hex(directive: str, text: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        raise FrontEndError(f".constants {text[:20]}: must be hexadecimal") from None
+        raise FrontEndError(f".{directive} {text[:20]}: must be hexadecimal") from None
 
 
 def _highest_register(code: Iterable[MachineInstruction]) -> int:

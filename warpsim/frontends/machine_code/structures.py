@@ -1,4 +1,4 @@
-"""Members of structures that kernels take as parameters: their names and places, by what the compiler says to debuggers.
+"""Members of structures, as parameters of kernels and in constant memory: what the compiler says of them to debuggers.
 
 So the layout is the compiler's own, with templates, names of types, base classes, unions and types of CUDA such as `int4`. It
 stands in the section .debug_info of a cubin (DWARF 2 of NVRTC's `--device-debug`), which pyelftools reads.
@@ -13,8 +13,9 @@ from io import BytesIO
 from typing import Any
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.machine_code.cubin import BITS, NUMBER, POINTER, Parameter
-from warpsim.frontends.machine_code.sass import MachineFunction
+from warpsim.frontends.machine_code.cubin import BITS, NUMBER, POINTER, Parameter, Variable
+from warpsim.frontends.machine_code.sass import MachineFunction, variables_read
+from warpsim.frontends.machine_code.symbols import plain_name
 
 Entry = Any
 """An entry of DWARF, `elftools.dwarf.die.DIE`: its tag, its attributes, and the entries that belong to it."""
@@ -34,6 +35,9 @@ _FLOATING = 0x04
 
 _SIZES = (1, 2, 4, 8)
 """Bytes of a number."""
+
+_MOST_NUMBERS = 64
+"""Numbers in a variable, at most, that have names of their own."""
 
 _BUILT_IN = re.compile(r"u?(?:char|short|int|long|longlong|float|double)[1-4]|dim3")
 """CUDA's own structures."""
@@ -56,13 +60,16 @@ def _defines(source: str, name: str) -> bool:
 def with_members(function: MachineFunction, cubin: bytes) -> MachineFunction:
     """Returns a kernel whose parameters have the members that a cubin for debuggers of the same source names.
 
-    Members are named as in the source, such as `p.x`, `p.box.low[2]`. Numbers of more than 8 bytes are left out.
+    Members are named as in the source, such as `p.x`, `p.box.low[2]`. Numbers of more than 8 bytes are left out. The members of
+    variables, and the elements of short arrays, stand in place of these.
 
     Raises:
         FrontEndError: what the cubin says to debuggers cannot be read.
     """
     try:
-        declared = _declared(cubin, function.name)
+        entries = _entries(cubin)
+        function = replace(function, variables=variables_read(function, _numbers_of_variables(function.variables, entries)))
+        declared = _declared(entries, function.name)
         if len(declared) != len(function.parameters):
             return function
         pairs = zip(function.parameters, declared, strict=True)
@@ -73,15 +80,34 @@ def with_members(function: MachineFunction, cubin: bytes) -> MachineFunction:
         raise FrontEndError(f".debug_info: cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _declared(cubin: bytes, name: str) -> list[Entry]:
-    """Returns the entries of a kernel's parameters; none where it has no entry."""
+def _entries(cubin: bytes) -> list[Entry]:
+    """Returns all entries of a cubin."""
     from elftools.elf.elffile import ELFFile
 
     units = ELFFile(BytesIO(cubin)).get_dwarf_info(relocate_dwarf_sections=False).iter_CUs()
-    for entry in (entry for unit in units for entry in unit.iter_DIEs()):
+    return [entry for unit in units for entry in unit.iter_DIEs()]
+
+
+def _declared(entries: Iterable[Entry], name: str) -> list[Entry]:
+    """Returns the entries of a kernel's parameters; none where it has no entry."""
+    for entry in entries:
         if entry.tag == "DW_TAG_subprogram" and name in (_text(entry, symbol) for symbol in _SYMBOLS):
             return [each for each in entry.iter_children() if each.tag == "DW_TAG_formal_parameter"]
     return []
+
+
+def _numbers_of_variables(variables: Iterable[Variable], entries: Iterable[Entry]) -> Iterator[Variable]:
+    """Yields variables with their types as declared: of structures and short arrays, the numbers and pointers in them."""
+    declared = {_text(entry, symbol): entry for entry in entries if entry.tag == "DW_TAG_variable" for symbol in _SYMBOLS}
+    for one in variables:
+        kind = _type(declared[one.name]) if one.name in declared else None
+        numbers = [] if kind is None or _size(kind) != one.size else list(_numbers(kind, one.offset, plain_name(one.name)))
+        if not 0 < len(numbers) <= _MOST_NUMBERS:
+            numbers = [one]
+        for each in numbers:
+            begin = each.offset - one.offset
+            value = one.value[begin : begin + each.size]
+            yield Variable(each.offset, each.size, each.name, each.integer, each.signed, each.kind, value=value)
 
 
 def _value(entry: Entry, name: str, otherwise: Any = None) -> Any:

@@ -15,6 +15,7 @@ from warpsim.frontends.launch.geometry import Geometry
 from warpsim.frontends.launch.keys import Key
 from warpsim.frontends.launch.parameters import argument_bytes, notes_of_structures
 from warpsim.frontends.launch.tiles import Tile, tiles_of
+from warpsim.frontends.launch.variables import initial_values, notes_of_variables, with_values
 from warpsim.frontends.machine_code.flow import Place, make_flow
 from warpsim.frontends.machine_code.sass import VOLTA, MachineFunction
 from warpsim.frontends.machine_code.symbols import plain_name
@@ -75,8 +76,10 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
     if function.arch < _OLDEST:
         raise FrontEndError(f"{function.name}: sm_{function.arch} is not supported; architectures from sm_{_OLDEST} on are")
     _check_bounds(function, geometry)
+    of_variables = initial_values(function, choices.arguments)
+    function, others = with_values(function, choices.arguments)
     flow = make_flow(function)
-    arguments, tiles = argument_bytes(function, choices.arguments), tiles_of(choices.patterns)
+    arguments, tiles = argument_bytes(function, others), tiles_of(choices.patterns)
     given = as_stated(Given(flow, geometry, arguments, choices.trips, choices.probabilities, tiles))
     evaluation = evaluate(given)
     waits = waits_of(flow)
@@ -119,7 +122,8 @@ def to_kernel(function: MachineFunction, geometry: Geometry, choices: Choices, *
         kernel, notes = made({}, ())
     of_caches |= dict.fromkeys(notes_of_caches(function.arch, choices.caches))
     of_code = () if function.arch < VOLTA or has_control_fields(flow) else (_WITHOUT_ENCODINGS,)
-    warn(name, (*of_code, *notes, *(notes_of_structures(function) if notes else ()), *of_caches))
+    unknown = (*notes_of_structures(function), *notes_of_variables(function)) if notes else ()
+    warn(name, (*of_code, *of_variables, *notes, *unknown, *of_caches))
     return complete or kernel
 
 

@@ -136,8 +136,9 @@ def compiled_source(
             sources += map(decoded, included(text, folder, folders, toolkit).texts.values())
             named = named_parameters(found, sources)
         found, name = named, plain_name(found.name)
-        if may_have_structures(found, [kind for each in sources for kind in types_in_source(each, name)], sources):
-            with suppress(FrontEndError):  # their members stay unknown
+        types = [kind for each in sources for kind in types_in_source(each, name)]
+        if found.variables or may_have_structures(found, types, sources):
+            with suppress(FrontEndError):  # their members, and the types of variables, stay unknown
                 return with_members(found, compile_apart(source, short, arch, options=[*options, _FOR_DEBUGGERS], **what))
         return found
 
