@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from zarr.core.array_spec import ArraySpec
 from zarr.storage import WrapperStore
 
 from warpsim.results.schema import variable
@@ -50,7 +51,7 @@ class CheckedChunks(WrapperStore[Any]):
         if content is None:
             return None
         array: Any = self._tiles.arrays[name]
-        spec = array.metadata.get_chunk_spec(position, array.config, prototype)
+        spec = ArraySpec(array.chunks, array.metadata.dtype, array.metadata.fill_value, array.config, prototype)
         decoded: Any = content
         try:
             for codec in reversed(array.metadata.codecs):
