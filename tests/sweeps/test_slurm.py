@@ -12,6 +12,7 @@ import pytest
 from tests.support.small_plans import LONG_TOML, small_plan
 from tests.support.stores import stored_data
 from warpsim import cli
+from warpsim.store.place import place_of
 from warpsim.store.status import tile_counts, tile_records
 from warpsim.store.writing import mark_failed
 from warpsim.store.zarr_store import open_store, pending_tiles
@@ -264,6 +265,16 @@ def test_strange_paths_are_quoted(tmp_path):
     (log,) = (line for line in script.splitlines() if line.startswith("#SBATCH --output="))
     quoted = str(folder / "out.slurm").replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
     assert log == f'#SBATCH --output="{quoted}/%A_%a.log"'
+
+
+@pytest.mark.parametrize("out", ["~/out.zarr", "file://{home}/out.zarr"])
+def test_the_tasks_write_to_the_store_that_was_created(plan, tmp_path, monkeypatch, out):
+    """A path in the home of the user, or a URL of a folder, is the same place for the command and for the script."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    out = out.format(home=tmp_path)
+    script = slurm.array_script(plan, out, [0])
+    assert f" sweep {plan} {place_of(out).root} --workers" in script
+    assert array_jobs.folder_of(out) == tmp_path / "out.slurm"
 
 
 def test_the_set_up(plan, monkeypatch):

@@ -256,9 +256,21 @@ def place_of(path: str | os.PathLike[str]) -> Folder | Remote:
     protocol, separator, rest = text.partition("://")
     if separator and not rest.strip("/"):
         raise ValueError(f"{text}: must name a place, such as {protocol}://bucket/name.zarr")
+    folder = local_folder(text)
+    return Remote(text) if folder is None else Folder(folder)
+
+
+def local_folder(path: str | os.PathLike[str]) -> Path | None:
+    """Returns the folder that a path or a URL of this machine's files names; None: the URL is that of an object store.
+
+    Raises:
+        ValueError: the path begins with `~`, and nothing tells the home.
+    """
+    text = os.fspath(path)
+    protocol, separator, rest = text.partition("://")
     if separator and protocol not in ("file", "local"):
-        return Remote(text)
+        return None
     try:
-        return Folder(Path(rest if separator else text).expanduser())
+        return Path(rest if separator else text).expanduser()
     except RuntimeError as error:
         raise ValueError(f"{text}: {error}") from None

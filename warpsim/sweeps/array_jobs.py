@@ -14,6 +14,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpsim.store.place import local_folder
+
 
 class SlurmError(RuntimeError):
     """Slurm refused the job or did not answer; the message is Slurm's own."""
@@ -105,8 +107,8 @@ def queue_lines(path: str | os.PathLike[str], not_done: Collection[int]) -> list
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path:
-    """Returns the folder of a store's scripts and logs: out.slurm beside out.zarr; for a URL, in the working folder."""
-    place = Path(os.fspath(path).rstrip("/").rsplit("/", 1)[-1]) if is_url(path) else Path(path)
+    """Returns the folder of a store's scripts and logs: out.slurm beside out.zarr; of an object store, in the working folder."""
+    place = local_folder(path) or Path(os.fspath(path).rstrip("/").rsplit("/", 1)[-1])
     return place.resolve().with_name(place.name.removesuffix(".zarr") + ".slurm")
 
 
@@ -154,11 +156,6 @@ def _share(script: Path, task: int) -> tuple[int, ...]:
     if not 1 <= task <= len(shares):
         raise SlurmError(f"{script}: is damaged: it has {len(shares)} tasks, and task {task} is in the queue")
     return shares[task - 1]
-
-
-def is_url(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a store is a URL."""
-    return "://" in os.fspath(path)
 
 
 def output_of(command: Sequence[str], text: str = "") -> str:

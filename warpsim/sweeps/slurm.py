@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warpsim.arguments import integer, spans
-from warpsim.store.place import place_of
+from warpsim.store.place import local_folder, place_of
 from warpsim.store.zarr_store import pending_tiles
-from warpsim.sweeps.array_jobs import check_installed, folder_of, is_url, output_of, refuse_queued, tasks
+from warpsim.sweeps.array_jobs import check_installed, folder_of, output_of, refuse_queued, tasks
 from warpsim.sweeps.opening import prepare_store
 from warpsim.sweeps.plan import Plan
 
@@ -184,4 +184,5 @@ def _quoted(text: str) -> str:
 
 
 def _full(path: str) -> str:
-    return path if is_url(path) else str(Path(path).resolve())
+    folder = local_folder(path)
+    return path if folder is None else str(folder.resolve())
