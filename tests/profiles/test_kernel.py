@@ -342,6 +342,18 @@ def test_another_chip_that_executes_the_machine_code(profile):
     assert held_back.what_if(gpu="rtx4090").launch.resident_blocks == 1
 
 
+def test_another_chip_of_the_same_architecture(profile):
+    """Its SM may be another one, as in the file of a chip that is not built."""
+    data = profile.gpu.to_dict()
+    own = occupancy(profile.gpu, profile.kernel, profile.launch.block_warps).blocks
+    assert profile.launch.resident_blocks == own > 1
+    smaller = Gpu.from_dict(data | {"sm": data["sm"] | {"max_blocks": 1}})
+    assert profile.what_if(gpu=smaller).launch.resident_blocks == 1
+    assert profile.what_if(gpu=smaller).what_if(gpu=profile.gpu).launch.resident_blocks == own
+    assert profile.what_if(gpu=profile.gpu).kernel == profile.kernel
+    assert profile.what_if(l2_hit=0.5).what_if(gpu=smaller).launch.resident_blocks == 1
+
+
 def with_sums(metrics, opcode="RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R4.64], R6"):
     """The launch with a reduction in place of its store, which L2 counted."""
     return launch({"device__attribute_l2s_count": 48} | metrics, texts={5: opcode})

@@ -78,8 +78,22 @@ def _check(name: str, value: object, allowed: str, holds: Callable[[float], bool
 def _on_another_chip(profile: Profile, chip: Gpu) -> Profile:
     """Returns a launch on another chip: as many blocks are resident as fit, but for what the kernel does not show."""
     chip = with_rates_of_l2(chip, profile.gpu, profile.code)
-    if chip.architecture == profile.gpu.architecture:
-        return replace(profile, gpu=chip)
+    arch = None if chip.architecture == profile.gpu.architecture else _checked_arch(profile, chip)
+    kernel, notes = profile.kernel, profile.notes
+    if profile.profiled is not None:
+        made = to_kernel(profile.profiled, chip, arch)
+        kernel, notes = _with_resources(made.kernel, of=kernel), tuple(dict.fromkeys((*notes, *made.notes)))
+    launch, warps = profile.launch, profile.launch.block_warps
+    fits = occupancy(chip, kernel, warps).blocks
+    if not fits:
+        raise ProfileError(f"gpu = {chip.name!r}: must be a chip that holds a block of the launch")
+    held = _held_back(launch, occupancy(profile.gpu, profile.kernel, warps).blocks, fits, warps)
+    launch = _with(launch, resident_blocks=held)
+    return replace(profile, gpu=chip, kernel=kernel, launch=launch, notes=notes)
+
+
+def _checked_arch(profile: Profile, chip: Gpu) -> int:
+    """Returns the architecture of a chip, as a number, if it executes the machine code of another one."""
     if profile.profiled is None:
         raise ProfileError(f"gpu = {chip.name!r}: a chip of another architecture must be the first of several changes")
     own, arch = profile.profiled.arch, number_of(chip.architecture)
@@ -90,15 +104,12 @@ def _on_another_chip(profile: Profile, chip: Gpu) -> Profile:
             f"gpu = {chip.name!r}: must be a chip of {allowed}, which execute the machine code of the profile; {chip.name} is of "
             f"{chip.architecture or 'an older architecture'}"
         )
-    made = to_kernel(profile.profiled, chip, arch)
-    launch, warps = profile.launch, profile.launch.block_warps
-    fits = occupancy(chip, made.kernel, warps).blocks
-    if not fits:
-        raise ProfileError(f"gpu = {chip.name!r}: must be a chip that holds a block of the launch")
-    held = _held_back(launch, occupancy(profile.gpu, profile.kernel, warps).blocks, fits, warps)
-    launch = _with(launch, resident_blocks=held)
-    notes = tuple(dict.fromkeys((*profile.notes, *made.notes)))
-    return replace(profile, gpu=chip, kernel=made.kernel, launch=launch, notes=notes)
+    return arch
+
+
+def _with_resources(kernel: Kernel, of: Kernel) -> Kernel:
+    """Returns a kernel that was made anew, with the registers and the shared memory that it had."""
+    return kernel.model_copy(update=of.model_dump(include={"registers_per_thread", "shared_bytes_per_block"}))
 
 
 def _held_back(launch: Launch, before: int, fits: int, warps: int) -> int:
@@ -142,8 +153,7 @@ def _with_l1(profile: Profile, l1_hit: float | None, l1_size: float) -> Kernel:
         raise ProfileError("l1_hit, l1_size: must be the first of several changes, since they make the kernel anew")
     arch = number_of(profile.gpu.architecture) or None
     made = to_kernel(profile.profiled, profile.gpu, arch, l1_hit, 1.0 / math.sqrt(l1_size)).kernel
-    held = profile.kernel.model_dump(include={"registers_per_thread", "shared_bytes_per_block"})
-    return made.model_copy(update=held)
+    return _with_resources(made, of=profile.kernel)
 
 
 def with_hits(kernel: Kernel, **rates: float) -> Kernel:
