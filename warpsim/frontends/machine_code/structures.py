@@ -36,7 +36,7 @@ _FLOATING = 0x04
 _SIZES = (1, 2, 4, 8)
 """Bytes of a number."""
 
-_MOST_NUMBERS = 64
+_MOST_NUMBERS = 512
 """Numbers in a variable, at most, that have names of their own."""
 
 _BUILT_IN = re.compile(r"u?(?:char|short|int|long|longlong|float|double)[1-4]|dim3")
