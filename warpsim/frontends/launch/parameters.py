@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from warpsim.frontends.brackets import end_of, without_templates
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.machine_code.cubin import BITS, NUMBER, POINTER, Parameter
+from warpsim.frontends.machine_code.cubin import BITS, NUMBER, NUMBER_SIZES, POINTER, Parameter
 from warpsim.frontends.machine_code.sass import MachineFunction
 from warpsim.frontends.machine_code.symbols import plain_name
 
@@ -30,9 +30,6 @@ _FLOAT = re.compile(r"\s*(const\s+)*(float|double|__half|half)\b[\w\s]*$")
 
 _MOST_ALIASES = 8
 """Names of types that stand for one another, one after the other, at most."""
-
-_NUMBERS = (1, 2, 4, 8)
-"""Sizes of numbers in bytes; parameters of other sizes are structures."""
 
 _FORMATS = {2: "<e", 4: "<f", 8: "<d"}
 """Size of a floating-point number in bytes -> its format."""
@@ -163,7 +160,7 @@ def notes_of_structures(function: MachineFunction) -> tuple[str, ...]:
     for number, one in enumerate(parameters):
         known = {member.offset + k for member in one.members if member.kind != BITS for k in range(member.size)}
         unknown = sorted(read & set(range(one.offset, one.offset + one.size)) - known)
-        if unknown and (one.members or one.size not in _NUMBERS):
+        if unknown and (one.members or one.size not in NUMBER_SIZES):
             what = f"parameter {one.name or number} is a structure of {one.size} bytes"
             fields = [member.name for member in one.members if member.offset <= unknown[0] < member.offset + member.size]
             why = f"and its bit fields {listed(fields)} cannot be given" if fields else "whose members are not known"
@@ -200,7 +197,7 @@ def bytes_of(key: str | int, value: object, parameter: Parameter) -> bytes:
         raise FrontEndError(f"args[{key!r}] = {value}: must be a finite number")
     if isinstance(value, float) and parameter.integer:
         raise FrontEndError(f"args[{key!r}] = {value}: must be an integer, as the source declares it")
-    if size not in _NUMBERS:
+    if size not in NUMBER_SIZES:
         how = f"give its members: {listed(one.name for one in parameter.members)}" if parameter.members else _TO_DO
         raise FrontEndError(f"args[{key!r}] = {value}: it is a structure of {size} bytes, which cannot be given; {how}")
     if isinstance(value, float):

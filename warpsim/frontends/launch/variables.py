@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from warpsim.frontends.launch.parameters import address_of, bytes_of, is_pointer, listed, parameters_of
-from warpsim.frontends.machine_code.cubin import NUMBER, Variable
+from warpsim.frontends.machine_code.cubin import NUMBER, NUMBER_SIZES, Variable
 from warpsim.frontends.machine_code.sass import MachineFunction
 from warpsim.frontends.machine_code.symbols import plain_name
 
 _Arguments = Mapping[str | int, float] | Sequence[float | None]
-
-_NUMBERS = (1, 2, 4, 8)
-"""Sizes in bytes of what an argument can give: a number."""
 
 _FIRST_ARRAY = 1 << 16
 """The number of the array to which the first variable would point; those of parameters are before, those of the device behind."""
@@ -45,7 +42,7 @@ def notes_of_variables(function: MachineFunction) -> tuple[str, ...]:
     unknown = [one for one in function.variables if not (one.value or _is_float(one))]
     if not unknown:
         return ()
-    numbers = [plain_name(one.name) for one in unknown if one.size in _NUMBERS]
+    numbers = [plain_name(one.name) for one in unknown if one.size in NUMBER_SIZES]
     how = f"; give them as arguments, such as --args {numbers[0]}=number" if numbers else ""
     return (f"the host sets variables in constant memory: {listed(plain_name(one.name) for one in unknown)}{how}",)
 
@@ -53,7 +50,7 @@ def notes_of_variables(function: MachineFunction) -> tuple[str, ...]:
 def initial_values(function: MachineFunction, arguments: _Arguments) -> tuple[str, ...]:
     """Returns, in words, which integers in constant memory are taken to keep the values that the source gives them."""
     given = arguments.keys() if isinstance(arguments, Mapping) else ()
-    numbers = {plain_name(one.name): one for one in function.variables if one.size in _NUMBERS and not _is_float(one)}
+    numbers = {plain_name(one.name): one for one in function.variables if one.size in NUMBER_SIZES and not _is_float(one)}
     kept = [
         f"{name}={int.from_bytes(one.value, 'little', signed=one.signed is not False)}"
         for name, one in numbers.items()

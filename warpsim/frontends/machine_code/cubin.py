@@ -38,6 +38,9 @@ _WORD_BYTES = 16
 """Bytes of a relocation without and with an addend, and of an instruction since Volta."""
 
 
+NUMBER_SIZES = (1, 2, 4, 8)
+"""Bytes of a number; parameters and variables of other sizes are structures, or arrays."""
+
 NUMBER, POINTER, BITS = "number", "pointer", "bits"
 """Kinds of members of a structure."""
 

@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import Any
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.machine_code.cubin import BITS, NUMBER, POINTER, Parameter, Variable
+from warpsim.frontends.machine_code.cubin import BITS, NUMBER, NUMBER_SIZES, POINTER, Parameter, Variable
 from warpsim.frontends.machine_code.sass import MachineFunction, variables_read
 from warpsim.frontends.machine_code.symbols import plain_name
 
@@ -33,9 +33,6 @@ _PLUS = 0x23
 _FLOATING = 0x04
 """Encoding of floating-point numbers; those of others that have a size of 1 to 8 bytes are integers."""
 
-_SIZES = (1, 2, 4, 8)
-"""Bytes of a number."""
-
 _MOST_NUMBERS = 512
 """Numbers in a variable, at most, that have names of their own."""
 
@@ -45,7 +42,7 @@ _BUILT_IN = re.compile(r"u?(?:char|short|int|long|longlong|float|double)[1-4]|di
 
 def may_have_structures(function: MachineFunction, types: Iterable[str], sources: Iterable[str]) -> bool:
     """Returns whether a parameter of a kernel is a structure, by its size, or by the names of the types in its declaration."""
-    if any(one.size not in _SIZES for one in function.parameters):
+    if any(one.size not in NUMBER_SIZES for one in function.parameters):
         return True
     texts = list(sources)
     return any(_BUILT_IN.fullmatch(name) or any(_defines(text, name) for text in texts) for name in set(types))
@@ -148,7 +145,7 @@ def _numbers(kind: Entry, offset: int, name: str) -> Iterator[Parameter]:
         for number, index in enumerate(_indices(kind)):
             at = offset + number * _size(element)
             yield from (replace(one, offset=at + one.offset, name=f"{name}{index}{one.name}") for one in numbers)
-    elif (size := _size(kind)) in _SIZES:
+    elif (size := _size(kind)) in NUMBER_SIZES:
         of_numbers = kind.tag == "DW_TAG_base_type" and _value(kind, "DW_AT_encoding") != _FLOATING
         integer = kind.tag == "DW_TAG_enumeration_type" or of_numbers
         yield Parameter(offset, size, name, integer, kind=POINTER if kind.tag == "DW_TAG_pointer_type" else NUMBER)
