@@ -320,3 +320,15 @@ def test_a_grid_that_is_larger_than_what_is_worked_on(n, share):
     out[y * 1024 + x] = i;"""
     found = counts(imported(body, "sm_90", ((64, 64), (16, 16)), f"n={n}", "float *out, int n"))
     assert found["store"] == pytest.approx(share, rel=0.03)
+
+
+@pytest.mark.parametrize("arch", ("sm_80", "sm_90", "sm_120"))
+def test_what_a_barrier_has_found_of_all_threads_is_not_known(arch):
+    """The predicate that says it held another condition before, by which half of the warps went."""
+    body = """
+    if (__any_sync(0xFFFFFFFF, i % 64 == 5)) out[i + 8192] = 1;
+    if (__syncthreads_or(threadIdx.x == 1000)) out[i * 2] = 1;
+    out[i] = 2;"""
+    with pytest.warns(AssumptionWarning, match="the access STG.E depends on data"):
+        found = counts(imported(body, arch, (64, 128)))
+    assert found["store"] == pytest.approx(0.5 + 1 + 1)
