@@ -332,3 +332,26 @@ def test_what_a_barrier_has_found_of_all_threads_is_not_known(arch):
     with pytest.warns(AssumptionWarning, match="the access STG.E depends on data"):
         found = counts(imported(body, arch, (64, 128)))
     assert found["store"] == pytest.approx(0.5 + 1 + 1)
+
+
+@pytest.mark.parametrize("arch", ("sm_90", "sm_100", "sm_120"))
+@pytest.mark.filterwarnings("error")
+def test_blocks_of_a_kernel_that_declares_no_clusters_meet_at_barriers_of_their_own(arch):
+    """The compiler asks whether there are clusters, and else makes a barrier of the block of each one of the cluster."""
+    source = """
+#include <cooperative_groups.h>
+__global__ void k(float *out, const float *in)
+{
+    __shared__ float s[128];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int k = 0; k < 8; ++k) {
+        s[threadIdx.x] = in[k * 8192 + i];
+        cooperative_groups::this_cluster().sync();
+        out[k * 8192 + i] = s[threadIdx.x ^ 1];
+        cooperative_groups::this_cluster().sync();
+    }
+}
+"""
+    found = counts(ws.kernels.from_cuda(source, arch, launch=(64, 128), caches="none"))
+    assert (found["barrier"], found["store"]) == (16, 8)
+    assert "membar" not in found

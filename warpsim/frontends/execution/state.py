@@ -14,6 +14,7 @@ from warpsim.frontends.execution.local_memory import STACK_END
 from warpsim.frontends.execution.windows import UPPER_WORDS, window_words
 from warpsim.frontends.launch.geometry import Geometry, threads
 from warpsim.frontends.launch.parameters import ARRAYS_APART
+from warpsim.frontends.machine_code.cubin import NO_CLUSTER
 from warpsim.frontends.machine_code.operands import (
     TRUE,
     ZERO,
@@ -169,6 +170,8 @@ def initial_state(
         words[block_at + 4 * d] = geometry.block[d]
         words[grid_at + 4 * d] = geometry.grid[d]
     words[stack_at] = STACK_END
+    if function.arch >= _FIRST_WITH_CLUSTERS:
+        words[_clusters_word(function.arch)] = int(function.cluster != NO_CLUSTER)
     values = {one.offset + k: byte for one in function.variables for k, byte in enumerate(one.value)}
     banks = {_OF_CALLER: dict(arguments), _OF_COMPILER: dict(enumerate(function.constants)), _OF_VARIABLES: values}
     for offset, word in words.items():
@@ -193,3 +196,12 @@ def _launch_words(arch: int) -> tuple[int, int, int]:
     if arch >= 100:
         return 0x360, 0x370, 0x37C
     return (0x0, 0xC, 0x28) if arch >= 70 else (0x8, 0x14, 0x20)
+
+
+_FIRST_WITH_CLUSTERS = 90
+"""The first architecture whose blocks can be launched in clusters."""
+
+
+def _clusters_word(arch: int) -> int:
+    """Returns where constant bank 0 says whether the launch states clusters: 1 or 0, the %is_explicit_cluster of PTX."""
+    return 0x36C if arch >= 100 else 0x140
