@@ -355,3 +355,16 @@ __global__ void k(float *out, const float *in)
     found = counts(ws.kernels.from_cuda(source, arch, launch=(64, 128), caches="none"))
     assert (found["barrier"], found["store"]) == (16, 8)
     assert "membar" not in found
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.filterwarnings("error")
+def test_votes_on_known_conditions_are_known(arch):
+    """Half of the warps have a thread with the first condition; of each warp, 11 threads of 32 are written side by side."""
+    body = """
+    if (__any_sync(0xFFFFFFFF, i % 64 == 5)) out[i + 8192] = 1;
+    unsigned mask = __ballot_sync(0xFFFFFFFF, threadIdx.x % 32 % 3 == 0);
+    for (int k = 0; k < __popc(mask); ++k) out[i + (k + 2) * 8192] = 2;
+    if (mask >> threadIdx.x % 32 & 1) out[i / 32 * 32 + __popc(mask & (1 << threadIdx.x % 32) - 1)] = 3;"""
+    kernel = imported(body, arch, (64, 128), parameters="float *out")
+    assert counts(kernel)["store"] == pytest.approx(0.5 + 11 + 1)

@@ -37,6 +37,9 @@ def test_one_thread_of_each_warp_is_elected():
         ("VOTE.ANY P3, !P0", [1] * 32 + [0] * 32, 32, (0, 1)),
         ("VOTE.ANY P3, P0", [0] * 31 + [-1] + [1] + [-1] * 31, 32, (-1, 1)),  # one vote decides, whatever the others are
         ("VOTE.ALL P3, P0", [1] * 31 + [-1] + [0] + [-1] * 31, 32, (-1, 0)),
+        ("VOTE.ANY R2, PT, P0", [1, 0] * 16 + [0] * 31 + [1], 32, (0x5555_5555, 0x8000_0000)),  # a bit for each thread
+        ("VOTE.ANY R2, PT, !P0", [1] * 31 + [0] + [-1] * 32, 32, (0x8000_0000, -1)),
+        ("VOTEU.ANY UR4, UPT, P0", [1] * 8 + [-1] * 24 + [0] * 32, 8, (0xFF, 0)),
     ],
 )
 def test_threads_vote(text, flags, active, expected):

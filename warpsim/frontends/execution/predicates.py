@@ -194,12 +194,12 @@ def _first_bit_of(part: Register) -> int:
 
 def vote(suffixes: Suffixes, parts: Parts) -> Effect:
     """VOTE: whether a predicate holds for any, or all, threads of the warp that execute it; or a bit for each of them."""
-    result, voted = name_of(parts[0]), parts[-1]
+    result, voted = name_of(parts[0]), predicate(parts[-1])
     if is_predicate(parts[0]) and suffixes in (("ANY",), ("ALL",)):
         return lambda s: [(result, _vote(s.read(voted), s.active, for_all=suffixes == ("ALL",)))]
-    if is_predicate(parts[0]) or name_of(voted).lstrip("U") != "PT" or getattr(voted, "negative", False):
+    if is_predicate(parts[0]):
         raise ValueError
-    return lambda s: [(result, ballot(s.active))]
+    return lambda s: [(result, ballot(s.read(voted), s.active))]
 
 
 def _vote(values: Values, active: NDArray[np.bool_], *, for_all: bool) -> Values:
@@ -232,7 +232,8 @@ def fails(parts: Parts) -> Effect:
     return lambda s: [(flag, array(0))]
 
 
-def ballot(active: NDArray[np.bool_]) -> Values:
-    """Returns for each thread a word with a bit for each active thread of its warp."""
-    lanes = active.reshape(-1, WARP_LANES)
-    return np.repeat(lanes @ (1 << np.arange(WARP_LANES, dtype=np.int64)), WARP_LANES)
+def ballot(values: Values, active: NDArray[np.bool_]) -> Values:
+    """Returns for each thread a word with a bit for each active thread of its warp for which a predicate holds."""
+    lanes, votes = active.reshape(-1, WARP_LANES), np.broadcast_to(values, active.shape).reshape(-1, WARP_LANES)
+    words = (lanes & (votes == 1)) @ (1 << np.arange(WARP_LANES, dtype=np.int64))
+    return np.repeat(np.where((lanes & (votes < 0)).any(axis=1), UNKNOWN, words), WARP_LANES)
