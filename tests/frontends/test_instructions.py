@@ -296,3 +296,14 @@ def test_three_words_of_64_bits_are_added_with_all_that_is_carried_over(summands
 def test_a_fetch_of_a_texture_writes_what_its_mask_names(mask, results):
     text = f"{'R10' if mask == '0xf' else 'RZ'}, R45, R48, 0x0, 0x58, 2D, {mask}"
     assert sorted(operands.written(MachineInstruction(0, "TEX.SCR.LL", text))) == sorted(results)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "results"),
+    [
+        ("SULD.D.BA.1D.U8.TRAP", ("R8",)), ("SULD.D.BA.1D.TRAP", ("R8",)), ("SULD.D.BA.1D.64.TRAP", ("R8", "R9")),
+        ("SULD.D.BA.2D.128.STRONG.SM.TRAP", ("R8", "R9", "R10", "R11")),
+    ],
+)  # fmt: skip
+def test_a_load_from_a_surface_returns_as_many_words_as_it_says(opcode, results):
+    assert operands.written(MachineInstruction(0, opcode, "R8, [R0], UR4, 0x0")) == results
