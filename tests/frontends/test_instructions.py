@@ -307,3 +307,15 @@ def test_a_fetch_of_a_texture_writes_what_its_mask_names(mask, results):
 )  # fmt: skip
 def test_a_load_from_a_surface_returns_as_many_words_as_it_says(opcode, results):
     assert operands.written(MachineInstruction(0, opcode, "R8, [R0], UR4, 0x0")) == results
+
+
+@pytest.mark.parametrize(
+    ("opcode", "text", "found"),
+    [
+        ("SEL.64", "R6, R4, R8, !P0", ("R4", "R5", "R8", "R9", "P0")),
+        ("USEL.64", "UR4, UR4, UR10, !UP0", ("UR4", "UR5", "UR10", "UR11", "UP0")),
+        ("ISETP.LT.S64.OR", "P0, PT, R2, R4, P1", ("R2", "R3", "R4", "R5", "P1")),
+    ],
+)
+def test_a_predicate_of_an_instruction_on_pairs_is_one(opcode, text, found):
+    assert operands.read(MachineInstruction(0, opcode, text)) == found

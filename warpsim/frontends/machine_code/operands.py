@@ -297,6 +297,8 @@ def _read_by(part: Operand, opcode: str, base: str, is_last: bool) -> list[str]:
         return [*registers_of(part.index.name, 1)] if part.index else []
     if not isinstance(part, Register):
         return []
+    if is_predicate(part):
+        return [*registers_of(part.name, 1)]
     count = 2 if part.pair else 1
     if base.startswith("ST") or base in ("RED", "REDG", "ATOM", "ATOMG", "ATOMS"):
         count = 4 if ".128" in opcode else 2 if ".64" in opcode else 1
