@@ -309,6 +309,11 @@ def test_a_load_from_a_surface_returns_as_many_words_as_it_says(opcode, results)
     assert operands.written(MachineInstruction(0, opcode, "R8, [R0], UR4, 0x0")) == results
 
 
+@pytest.mark.parametrize(("opcode", "results"), [("FRND.F64.FLOOR", ("R6", "R7")), ("FRND.FLOOR", ("R6",))])
+def test_rounding_writes_a_pair_in_double_precision(opcode, results):
+    assert operands.written(MachineInstruction(0, opcode, "R6, R4")) == results
+
+
 @pytest.mark.parametrize(
     ("opcode", "text", "found"),
     [

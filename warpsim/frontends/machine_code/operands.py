@@ -168,7 +168,7 @@ def _written_count(opcode: str, first_pair: bool) -> int:
         return 1 if "32" in suffixes else 2
     if base == "LDSM":
         return int(suffixes[-1]) if suffixes[-1] in ("2", "4") else 1
-    if base in ("F2F", "I2F", "F2I") and suffixes and any(part in ("F64", "S64", "U64") for part in suffixes[:1]):
+    if base in ("F2F", "I2F", "F2I", "FRND") and suffixes and any(part in ("F64", "S64", "U64") for part in suffixes[:1]):
         return 2
     if base in ("LD", "LDG", "LDS", "LDL", "LDC", "LDCU", "SULD", "ATOM", "ATOMG", "ATOMS", "SHF", *_OF_PAIRS):
         if "128" in suffixes or "256" in suffixes:  # 256 bits are in two groups of registers
