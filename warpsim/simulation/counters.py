@@ -84,7 +84,7 @@ def variables(counts: Counts, point: Point, sms: int) -> dict[str, NDArray[np.fl
         "ipc": instructions / sm_cycles,
         "throughput": units.WARP_LANES * instructions / sm_cycles,
         "bandwidth": units.bytes_per_cycle_to_gbs(counts.asked_bytes / cycles, clock) / share,
-        "memory_latency": _ratio(counts.latency_sum, counts.latencies.sum()),
+        "memory_latency": _ratio(counts.latency_sum, int(counts.latencies.sum())),
         "memory_latency_quantile": _histogram_quantiles(counts.latencies, schema.QUANTILES),
         "warp_latency": _ratio(counts.lifetime_sum, counts.retired),
         "occupancy": levels @ occupancy,
