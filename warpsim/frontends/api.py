@@ -109,7 +109,7 @@ def from_cubin(
         path: a file, or its bytes.
         function: as in `from_cuda`; so are the further arguments.
         launch: as in `from_cuda`.
-        args: as in `from_cuda`, but parameters have no names.
+        args: as in `from_cuda`, but parameters, and members of structures, have no names.
         trips: as in `from_cuda`.
         probabilities: as in `from_cuda`.
         patterns: as in `from_cuda`.
