@@ -1,6 +1,7 @@
 """CUDA sources with code for the host: what NVRTC is given of them, and that their kernels are those of the source."""
 
 import re
+import sys
 
 import pytest
 
@@ -567,3 +568,11 @@ extern "C" __global__ void __cluster_dims__(2, 2, 1) f(float *x, int n) {
 }""")
     kernel = ws.kernels.from_cuda(path, arch="sm_90", launch=((4, 2), 128), args={"n": 10}, caches="none")
     assert sum(times for op, times in expected_ops(kernel.body) if op == "store") == pytest.approx(10 / 4)
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.skipif(sys.platform != "linux", reason="nvcc has integers of 128 bits on Linux only")
+@pytest.mark.filterwarnings("error")
+def test_integers_of_128_bits_are_there_as_with_nvcc():
+    source = "__global__ void f(size_t *x, size_t m) { x[threadIdx.x] = (unsigned __int128)m * *x >> 64; }"
+    assert imported(source, "f").name == "f"

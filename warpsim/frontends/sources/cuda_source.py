@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -29,7 +30,10 @@ _BY_ITSELF = "cuda_runtime.h", "stdint.h", "math.h", "limits.h", "algorithm"
 _WORDS = "-D__asm__=asm", "-D__volatile__=volatile", "-D__inline__=inline", "-D__extension__=", "-D__linux__=1", "-Dregister="
 """Words of other compilers, and of older C++, that nvcc knows, too, on Linux."""
 
-_ALL_FOR_DEVICE = "-default-device", "-w", *_WORDS, *(f"-include={name}" for name in _BY_ITSELF)
+_INTEGERS = ("--device-int128",) if sys.platform == "linux" else ()
+"""The option with which there are integers of 128 bits, which nvcc has by itself where the compiler of the host has them."""
+
+_ALL_FOR_DEVICE = "-default-device", "-w", *_INTEGERS, *_WORDS, *(f"-include={name}" for name in _BY_ITSELF)
 """Options with which what has no annotation is device code, not warned of, and these words and headers are there."""
 
 _FOR_DEBUGGERS = "--device-debug"
