@@ -4,6 +4,7 @@ import codecs
 import os
 import re
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from warpsim.frontends.machine_code.cubin import Parameter, read_cubin
 from warpsim.frontends.machine_code.nvdisasm import disassemble, find_nvdisasm
 from warpsim.frontends.machine_code.operands import Other, Register, operands, register_slots
 from warpsim.frontends.machine_code.sass import Control, MachineInstruction, decode_control
-from warpsim.frontends.machine_code.sass_text import parse_disassembly, parse_text, write_listing
+from warpsim.frontends.machine_code.sass_text import parse_disassembly, parse_listing, parse_text, write_listing
 from warpsim.frontends.machine_code.symbols import instance_name, pick_function, plain_name, qualified_name
 
 DISASSEMBLY = """
@@ -242,6 +243,20 @@ def test_a_listing_reads_as_what_it_was_written_from():
     assert again.code == function.code[:-2]  # the padding is left out
     assert write_listing(again) == listing
     assert (again.registers, again.source, again.arch) == (8, "a.cu", 80)
+
+
+def test_a_listing_keeps_the_launch_bounds_and_the_clusters_that_a_kernel_declares():
+    (function,) = parse_disassembly(DISASSEMBLY)
+    bound = replace(function, most_threads=96, cluster=(4, 2, 1))
+    text = write_listing(bound)
+    (again,) = parse_listing(text)
+    assert (again.most_threads, again.cluster) == (96, (4, 2, 1))
+    assert ".cluster" not in write_listing(function) and ".most_threads" not in write_listing(function)
+    with pytest.raises(FrontEndError, match=r"block of 128 threads: must be at most 96"):
+        from_sass(text, launch=(8, 128))
+    for wrong in ("4 2", "4 0 1", "4 -2 1", "a b c"):
+        with pytest.raises(FrontEndError):
+            parse_listing(text.replace(".cluster 4 2 1", f".cluster {wrong}"))
 
 
 def test_text_that_is_neither_form_is_refused():

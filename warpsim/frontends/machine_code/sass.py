@@ -82,8 +82,8 @@ class MachineFunction:
         parameter_base: offset of the first one in constant bank 0.
         source: name of the source, where it is known.
         constants: contents of constant bank 2, where compilers put constants of their own.
-        most_threads: threads of a block at most, as launch bounds state it; None where that is not known, as of a listing.
-        cluster: blocks of a cluster in x, y and z, as the kernel declares them; of a listing one.
+        most_threads: threads of a block at most, as launch bounds state it; None where that is not known, as of disassembly.
+        cluster: blocks of a cluster in x, y and z, as the kernel declares them; of disassembly one.
         variables: in constant memory, those that the code reads.
     """
 

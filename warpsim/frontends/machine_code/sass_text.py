@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from warpsim.frontends.errors import FrontEndError
-from warpsim.frontends.machine_code.cubin import BITS, NUMBER, POINTER, Parameter, Variable
+from warpsim.frontends.machine_code.cubin import BITS, NO_CLUSTER, NUMBER, POINTER, Parameter, Variable
 from warpsim.frontends.machine_code.sass import VOLTA, Control, MachineFunction, MachineInstruction, decode_control
 
 _MOST = 10**9
@@ -152,6 +152,10 @@ def write_listing(function: MachineFunction) -> str:
     rows = [f".target sm_{function.arch}", f".function {function.name}", f".registers {function.registers}"]
     if function.shared_bytes:
         rows.append(f".shared {function.shared_bytes}")
+    if function.most_threads is not None:
+        rows.append(f".most_threads {function.most_threads}")
+    if function.cluster != NO_CLUSTER:
+        rows.append(f".cluster {' '.join(map(str, function.cluster))}")
     if function.parameter_base is not None:
         words = (_parameter_text(one) for each in function.parameters for one in (each, *each.members))
         rows.append(" ".join((f".parameters {function.parameter_base:#x}", *words)))
@@ -205,6 +209,11 @@ _LISTED = re.compile(
 )
 
 
+_DIRECTIVE = re.compile(
+    r"\.(target|function|registers|shared|most_threads|cluster|parameters|constants|variables|source|line) (.+)$"
+)
+
+
 def parse_listing(text: str) -> list[MachineFunction]:
     """Returns the functions of a text that `write_listing` wrote; several may follow each other.
 
@@ -245,7 +254,7 @@ def parse_listing(text: str) -> list[MachineFunction]:
             labels.clear()
         elif row.endswith(":") and " " not in row:
             labels.append(row[:-1])
-        elif word := re.match(r"\.(target|function|registers|shared|parameters|constants|variables|source|line) (.+)$", row):
+        elif word := _DIRECTIVE.match(row):
             key, value = word[1], word[2].strip()
             if key == "target":
                 end()
@@ -302,9 +311,22 @@ def _listed_function(head: dict[str, str], code: list[MachineInstruction]) -> Ma
         parameters=tuple(parameters),
         parameter_base=_number(base) if base else None,
         source=head.get("source", ""),
+        most_threads=_number(head["most_threads"]) if "most_threads" in head else None,
+        cluster=_cluster(head["cluster"]) if "cluster" in head else NO_CLUSTER,
         constants=_hex("constants", head.get("constants", "")),
         variables=tuple(map(_variable, head.get("variables", "").split())),
     )
+
+
+def _cluster(text: str) -> tuple[int, int, int]:
+    """Returns the blocks of a cluster in x, y and z, as a listing states them."""
+    sizes = text.split()
+    if len(sizes) != len(NO_CLUSTER):
+        raise FrontEndError(f".cluster {text[:60]!r}: must be three numbers, of blocks in x, y and z")
+    x, y, z = map(_number, sizes)
+    if min(x, y, z) < 1:
+        raise FrontEndError(f".cluster {text[:60]!r}: must be numbers of blocks, at least 1")
+    return x, y, z
 
 
 def _variable(word: str) -> Variable:
