@@ -58,7 +58,7 @@ def with_members(function: MachineFunction, cubin: bytes) -> MachineFunction:
     """Returns a kernel whose parameters have the members that a cubin for debuggers of the same source names.
 
     Members are named as in the source, such as `p.x`, `p.box.low[2]`. Numbers of more than 8 bytes are left out. The members of
-    variables, and the elements of short arrays, stand in place of these.
+    variables, and the elements of arrays, stand in place of these.
 
     Raises:
         FrontEndError: what the cubin says to debuggers cannot be read.
@@ -94,7 +94,7 @@ def _declared(entries: Iterable[Entry], name: str) -> list[Entry]:
 
 
 def _numbers_of_variables(variables: Iterable[Variable], entries: Iterable[Entry]) -> Iterator[Variable]:
-    """Yields variables with their types as declared: of structures and short arrays, the numbers and pointers in them."""
+    """Yields variables with their types as declared: of structures and arrays, the numbers and pointers in them."""
     declared = {_text(entry, symbol): entry for entry in entries if entry.tag == "DW_TAG_variable" for symbol in _SYMBOLS}
     for one in variables:
         kind = _type(declared[one.name]) if one.name in declared else None
