@@ -3,7 +3,7 @@
 import json
 import random
 import shutil
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -362,7 +362,6 @@ def test_chunks_without_values_are_refused(path, name):
     for key, content in changed.items():
         (path / key).write_bytes(content)
     (path / INVENTORY).write_bytes(encoded({**files, **changed}))
-    with pytest.raises(StoreError):  # later versions of Zarr take the length for 1, which fits no chunk that is there
-        open_results(path)[name].load()
-    with suppress(StoreError):
-        assert verify(path)
+    for read in (verify, open_results):
+        with pytest.raises(StoreError):
+            read(path)

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import time
+import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ VERSION = "warpsim_schema"
 
 _ATTEMPTS = 5
 """Times that a store is opened which others extend meanwhile, before its labels count as damaged."""
+
+_MENDED = r"(?s).*The stored chunk shape .* is invalid"
+"""Begins what Zarr 3.4 says where it takes a length of 0 for 1 in the metadata of an array. Earlier versions refuse that."""
 
 MAX_CHUNK = 10**8
 """Values in a chunk, at most, so that a damaged store does not fill the memory."""
@@ -102,6 +106,12 @@ def open_store(path: str | os.PathLike[str], *, read_only: bool = False) -> Stor
     place = place_of(path)
     if not place.exists():
         raise StoreError(f"{place.path}: no such store")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=_MENDED)
+        return _open(place, read_only=read_only)
+
+
+def _open(place: Folder | Remote, *, read_only: bool) -> Store:
     try:
         group = zarr.open_group(place.root, mode="r" if read_only else "r+", zarr_format=3)
         version, source = group.attrs.get(VERSION), group.attrs.get("source")
