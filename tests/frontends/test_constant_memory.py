@@ -78,7 +78,7 @@ def test_a_variable_keeps_the_value_of_the_source_unless_it_is_given(compiler, k
 
 
 @pytest.mark.filterwarnings("error")
-def test_tables_and_numbers_without_a_fraction_are_taken_silently(compiler):
+def test_a_table_of_floating_point_numbers_is_taken_silently(compiler):
     text = source("__constant__ float factors[300] = {1, 2, 3};", trips="9", stride="1024", factor="factors[k]")
     assert counts(ws.kernels.from_cuda(text, launch=LAUNCH))["load"] == 9
 

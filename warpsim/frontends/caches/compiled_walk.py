@@ -106,7 +106,7 @@ def compressed(addresses, widths):  # type: ignore[no-untyped-def]
     at = 0
     for row in range(len(addresses)):
         count = lines_of(addresses[row], 0, widths[row], lines, masks)
-        for each in range(count):  # numba compiles a loop sooner than a slice
+        for each in range(count):  # a loop compiles faster than a slice
             all_lines[at + each], all_masks[at + each] = lines[each], masks[each]
         at += count
     return all_lines, all_masks, counts

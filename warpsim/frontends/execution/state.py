@@ -27,6 +27,7 @@ from warpsim.frontends.machine_code.operands import (
     registers_of,
 )
 from warpsim.frontends.machine_code.sass import MachineFunction
+from warpsim.frontends.machine_code.variables_read import OF_VARIABLES
 from warpsim.frontends.values import MASK, NOTHING, UNKNOWN, Values, array, known, signed, unless_unknown
 from warpsim.units import WARP_LANES
 
@@ -131,8 +132,8 @@ def _rank_in_cluster(block: tuple[int, int, int], cluster: tuple[int, int, int])
     return x + cluster[0] * (y + cluster[1] * z)
 
 
-_OF_CALLER, _OF_COMPILER, _OF_VARIABLES = 0, 2, 3
-"""Constant banks with parameters, with constants that the compiler makes, and with variables in constant memory."""
+_OF_CALLER, _OF_COMPILER = 0, 2
+"""Constant banks with parameters, and with constants that the compiler makes."""
 
 _OF_ADDRESSES, _FIRST_VARIABLE = 4, 1 << 20
 """Constant bank with the addresses of variables of the device, of 8 bytes each, which are arrays as pointers are; the first one's
@@ -173,7 +174,7 @@ def initial_state(
     if function.arch >= _FIRST_WITH_CLUSTERS:
         words[_clusters_word(function.arch)] = int(function.cluster != NO_CLUSTER)
     values = {one.offset + k: byte for one in function.variables for k, byte in enumerate(one.value)}
-    banks = {_OF_CALLER: dict(arguments), _OF_COMPILER: dict(enumerate(function.constants)), _OF_VARIABLES: values}
+    banks = {_OF_CALLER: dict(arguments), _OF_COMPILER: dict(enumerate(function.constants)), OF_VARIABLES: values}
     for offset, word in words.items():
         banks[_OF_CALLER].update(enumerate((word & MASK).to_bytes(4, "little"), offset))
 

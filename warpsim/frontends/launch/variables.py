@@ -24,16 +24,18 @@ def with_values(function: MachineFunction, arguments: _Arguments) -> tuple[Machi
     Raises:
         FrontEndError: a value does not fit.
     """
-    points = ((number, one, is_pointer(one) and not one.value) for number, one in enumerate(function.variables, _FIRST_ARRAY))
-    variables = [replace(one, value=address_of(number)) if has_none else one for number, one, has_none in points]
+    variables = [
+        replace(one, value=address_of(number)) if is_pointer(one) and not one.value else one
+        for number, one in enumerate(function.variables, _FIRST_ARRAY)
+    ]
     if not isinstance(arguments, Mapping):
         return replace(function, variables=tuple(variables)), arguments
     parameters = {one.name for each in parameters_of(function)[1] for one in (each, *each.members)}
-    numbers = {name: number for number, one in enumerate(function.variables) if (name := plain_name(one.name)) not in parameters}
-    for key in arguments.keys() & numbers.keys():
-        variable = variables[numbers[str(key)]]
-        variables[numbers[str(key)]] = replace(variable, value=bytes_of(key, arguments[key], variable))
-    others = {key: value for key, value in arguments.items() if key not in numbers}
+    places = {name: place for place, one in enumerate(variables) if (name := plain_name(one.name)) not in parameters}
+    others = {key: value for key, value in arguments.items() if key not in places}
+    for key in arguments.keys() - others.keys():
+        variable = variables[places[str(key)]]
+        variables[places[str(key)]] = replace(variable, value=bytes_of(key, arguments[key], variable))
     return replace(function, variables=tuple(variables)), others
 
 

@@ -68,7 +68,7 @@ class Parameter:
 class Variable(Parameter):
     """A variable in constant memory, with its offset in constant bank 3.
 
-    `value` are its bytes where they are known; the file has zeros for those that the host sets.
+    `value` holds its bytes. It is empty where they are not known: where the host sets them, the file has zeros only.
     """
 
     value: bytes = b""

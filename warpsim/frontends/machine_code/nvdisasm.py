@@ -11,8 +11,9 @@ from pathlib import Path
 
 from warpsim.frontends.errors import FrontEndError, MissingToolError, NoKernelError
 from warpsim.frontends.machine_code.cubin import Function, read_cubin
-from warpsim.frontends.machine_code.sass import MachineFunction, variables_read
+from warpsim.frontends.machine_code.sass import MachineFunction
 from warpsim.frontends.machine_code.sass_text import parse_disassembly
+from warpsim.frontends.machine_code.variables_read import variables_read
 
 LIMIT_S, LIMIT_S_PER_MEGABYTE = 120.0, 20.0
 """Seconds that nvdisasm may take, which may never come to an end on a damaged file; else a megabyte takes it less than one."""

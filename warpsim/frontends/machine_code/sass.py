@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from warpsim.frontends.machine_code.cubin import NO_CLUSTER, Parameter, Variable
@@ -113,20 +111,3 @@ def decode_control(high: int) -> Control:
         wait=bits >> 11 & 63,
         reuse=bits >> 17 & 15,
     )
-
-
-_OF_VARIABLE = re.compile(r"c\[0x3\]\s*\[(?P<index>U?R(?!Z)\w*)?[^\]]*?(?P<place>0x[0-9a-f]+)?\]")
-"""An operand in the constant bank of the variables."""
-
-
-def variables_read(function: MachineFunction, variables: Iterable[Variable]) -> tuple[Variable, ...]:
-    """Returns those of some variables in constant memory that a function reads; all of them if it does so with an index."""
-    places: set[int] = set()
-    for one in function.code:
-        size = 16 if ".128" in one.opcode else 8 if ".64" in one.opcode or "WIDE" in one.opcode else 4
-        for found in _OF_VARIABLE.finditer(one.operands):
-            if found["index"]:
-                return tuple(variables)
-            begin = int(found["place"] or "0", 16)
-            places.update(range(begin, begin + size))
-    return tuple(one for one in variables if not places.isdisjoint(range(one.offset, one.offset + one.size)))

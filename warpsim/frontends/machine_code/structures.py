@@ -14,8 +14,9 @@ from typing import Any
 
 from warpsim.frontends.errors import FrontEndError
 from warpsim.frontends.machine_code.cubin import BITS, NUMBER, NUMBER_SIZES, POINTER, Parameter, Variable
-from warpsim.frontends.machine_code.sass import MachineFunction, variables_read
+from warpsim.frontends.machine_code.sass import MachineFunction
 from warpsim.frontends.machine_code.symbols import plain_name
+from warpsim.frontends.machine_code.variables_read import variables_read
 
 Entry = Any
 """An entry of DWARF, `elftools.dwarf.die.DIE`: its tag, its attributes, and the entries that belong to it."""
@@ -57,8 +58,8 @@ def _defines(source: str, name: str) -> bool:
 def with_members(function: MachineFunction, cubin: bytes) -> MachineFunction:
     """Returns a kernel whose parameters have the members that a cubin for debuggers of the same source names.
 
-    Members are named as in the source, such as `p.x`, `p.box.low[2]`. Numbers of more than 8 bytes are left out. The members of
-    variables, and the elements of arrays, stand in place of these.
+    Members are named as in the source, such as `p.x`, `p.box.low[2]`. Numbers of more than 8 bytes are left out. Variables
+    in constant memory that are structures or arrays are replaced by their members and elements.
 
     Raises:
         FrontEndError: what the cubin says to debuggers cannot be read.
